@@ -13,11 +13,13 @@ import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
-from types import ModuleType
+from queue import Queue
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 from joblib import delayed
+from joblib.externals.loky.process_executor import _ExecutorManagerThread
 
 from draftproof.conformance.evidence.records import Record
 from draftproof.conformance.run.campaign import Campaign, run
@@ -110,6 +112,21 @@ def test_what_ends_early_leaves_nothing_running_and_nothing_said() -> None:
     assert done == [0, 1, 4]
     with pytest.raises(StopIteration):
         next(results)
+
+
+def test_a_call_that_was_dropped_when_workers_were_killed_is_not_taken() -> None:
+    waiting: Queue[int] = Queue()
+    waiting.put(20)
+    manager = SimpleNamespace(
+        executor_flags=SimpleNamespace(kill_workers=True),
+        call_queue=SimpleNamespace(full=lambda: False),
+        work_ids_queue=waiting,
+        pending_work_items={},
+    )
+    _ExecutorManagerThread.add_call_item_to_queue(manager)
+    manager.executor_flags.kill_workers = False
+    with pytest.raises(KeyError, match="20"):
+        _ExecutorManagerThread.add_call_item_to_queue(manager)
 
 
 THREADED = f"""{RIGHT.read_text(encoding="utf-8")}

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 import joblib
-from joblib.externals.loky.process_executor import TerminatedWorkerError
+from joblib.externals.loky.process_executor import TerminatedWorkerError, _ExecutorManagerThread
 
 from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.extras import installation
@@ -73,6 +73,22 @@ def working(workers: Workers) -> Iterator[Over]:
             return results
 
         yield over
+
+
+_take_calls = _ExecutorManagerThread.add_call_item_to_queue
+
+
+def _take_no_dropped_calls(manager: Any) -> None:
+    """Take calls for loky's workers, unless it kills them.
+
+    It drops what waits when it kills them, and then takes a call once more: where another has come
+    meanwhile, its thread ends with a KeyError on the terminal.
+    """
+    if not manager.executor_flags.kill_workers:
+        _take_calls(manager)
+
+
+_ExecutorManagerThread.add_call_item_to_queue = _take_no_dropped_calls
 
 
 def _locally(jobs: int, calls: Iterable[Any]) -> Generator[Any, None, None]:
