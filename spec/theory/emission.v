@@ -147,19 +147,34 @@ rewrite (@eq_expected_possible _ _ (fun a => Num.max 0 (g a - f a))) => [|a /fg 
   by apply: expected_ge0 => // a; rewrite le_maxr lexx.
 by symmetry; apply/max_idPr; rewrite subr_ge0.
 Qed.
+Lemma nonnegative_bind_possible A B (m : law A) (k : A -> law B) :
+  nonnegative m -> (forall a, possible m a -> nonnegative (k a)) -> nonnegative (x <- m ;; k x).
+Proof.
+move=> m0 k0 o /in_bind[[a w] [c [a_in c_in ->]]] /=.
+have [->|w0] := eqVneq w 0; first by rewrite mul0r.
+apply: mulr_ge0; first exact: (m0 (a, w)).
+by apply: (k0 a) c_in; exists w.
+Qed.
 Lemma law_bind_possible A B (m : law A) (k : A -> law B) :
   is_law m -> (forall a, possible m a -> is_law (k a)) -> is_law (x <- m ;; k x).
 Proof.
-move=> [m0 m1] k_law; split; last first.
-  by rewrite expected_bind -[RHS]m1; apply: eq_expected_possible => a /k_law[].
-elim: m m0 {m1} k_law => [|[a w] m IH] m0 k_law //= b.
-rewrite /bind /= => /(@List.in_app_or _ _ _ _)[|b_in]; last first.
-  apply: IH b_in => [c c_in|c [v c_in v0]]; first by apply: m0; right.
-  by apply: k_law; exists v => //; right.
-case/List.in_map_iff => c [<-] c_in /=; have [->|w0] := eqVneq w 0; first by rewrite mul0r.
-apply: mulr_ge0; first by apply: (m0 (a, w)); left.
-have [|k0 _] := k_law a; first by exists w => //; left.
-exact: k0.
+move=> [m0 m1] k_law; split; first by apply: nonnegative_bind_possible => // a /k_law[].
+by rewrite expected_bind -[RHS]m1; apply: eq_expected_possible => a /k_law[].
+Qed.
+Lemma ret_possible A (a : A) : possible (ret (field_numbers R) a) a.
+Proof. by exists 1; [left|rewrite oner_neq0]. Qed.
+Lemma bind_in A B (m : law A) (k : A -> law B) a b :
+  List.In a m -> List.In b (k a.1) -> List.In (b.1, a.2 * b.2) (x <- m ;; k x).
+Proof.
+elim: m => [|c m IH] //= + b_in; rewrite /bind /= => -[->|a_in]; apply/List.in_or_app.
+  by left; apply/List.in_map_iff; exists b.
+by right; apply: IH.
+Qed.
+Lemma bind_possible A B (m : law A) (k : A -> law B) a b :
+  possible m a -> possible (k a) b -> possible (x <- m ;; k x) b.
+Proof.
+case=> w a_in w0 [v b_in v0]; exists (w * v); last by rewrite mulf_neq0.
+exact: (bind_in (a := (a, w)) a_in b_in).
 Qed.
 Lemma possible_ret A (a b : A) : possible (ret (field_numbers R) a) b -> b = a.
 Proof. by case=> w [[<-]|[]]. Qed.

@@ -81,48 +81,32 @@ def _descending(
     return Program(tuple(sources), drafting, descend.format("siblings"), defined=defined)
 
 
-def _selecting(file: str, program: str, choice: str, law: str) -> Program:
+def _selecting(file: str, program: str, drafts: str, given: str, law: str) -> Program:
     """Return the program that selects a path, and verifies it as a block against its law.
 
     The program is what Coq accepts as the same, asked in an order that takes less time: a path that
     many drafts lead to is verified once, and tokens are ranked once, as the rows of the law are
-    computed. `program`, `choice` and `law` leave a place for the rank.
+    computed. `drafts` select a path of those that they draw, and `given` one of given ones. All
+    leave a place for the `rank`, if they have one.
     """
-    drafts = f"selection.selected vocabulary ({choice}) q count length"
     whole = f"path <- {drafts} ;; block.verify vocabulary p ({law}) path"
     defined = f"""\
 Definition order := selection.by_ratio vocabulary p q.
 Definition rank := selection.in_order order.
-Definition same : {program.format("rank")} = ({whole.format("rank", "rank")}) := erefl.
+Definition same : {program.format(rank="rank")} = ({whole.format(rank="rank")}) := erefl.
 Definition orders := [seq (z, order z) | z <- contexts vocabulary length].
 Definition ranked := selection.in_order (found [::] orders).
-Definition known := tabulated vocabulary length ({law.format("ranked")})."""
+Definition known := tabulated vocabulary length ({law.format(rank="ranked")})."""
     verified = "path <- gathered ({}) ;; block.verify vocabulary p known path"
-    drafting = verified.format(drafts.format("ranked"))
-    given = verified.format(f"selection.select ({choice.format('ranked')}) length [::] paths")
+    drafting, given = (verified.format(each.format(rank="ranked")) for each in (drafts, given))
     sources = tuple(dict.fromkeys(("block", "selection", file)))
     return Program(sources, {"iid": drafting}, given, defined=lambda *_: defined)
 
 
-def _scored() -> Program:
-    """Return the program that verifies the path with the smallest score.
-
-    As above, it is asked in an order that takes less time.
-    """
-    drafts = "scored.selected vocabulary p q count length"
-    law = "scored.scored vocabulary p q count"
-    program = "scored.scored_multipath_block vocabulary p q count length"
-    defined = f"""\
-Definition same : {program} = (path <- {drafts} ;; block.verify vocabulary p ({law}) path) := erefl.
-Definition known := tabulated vocabulary length ({law})."""
-    given = "scored.select (scored.scores_of vocabulary p q count) paths"
-    verified = "path <- gathered ({}) ;; block.verify vocabulary p known path"
-    return Program(
-        ("block", "scored"),
-        {"iid": verified.format(drafts)},
-        verified.format(given),
-        defined=lambda *_: defined,
-    )
+def _choosing(file: str, program: str, choice: str, law: str) -> Program:
+    """Return the program that selects a path by a choice at every node."""
+    drafts = f"selection.selected vocabulary ({choice}) q count length"
+    return _selecting(file, program, drafts, f"selection.select ({choice}) length [::] paths", law)
 
 
 def _factors(instance: Instance, _: Given) -> str:
@@ -173,7 +157,8 @@ Definition couples : bool :=
     && Qeq_bool (expect (N := rationals) (fun _ => 1%Q) entry.2) 1) couplings."""
 
 
-_MIXED = "vocabulary {} (mixed.most_kept_next vocabulary) p q count"
+_MIXED = "vocabulary {rank} (mixed.most_kept_next vocabulary) p q count"
+_SCORED = "vocabulary p q count"
 
 PROGRAMS: Mapping[str, Program] = {
     "token": Program(
@@ -221,19 +206,25 @@ PROGRAMS: Mapping[str, Program] = {
         },
         "traversal.traversal vocabulary p q siblings length",
     ),
-    "multipath_block": _selecting(
+    "multipath_block": _choosing(
         "selection",
-        "selection.multipath_block vocabulary {} p q count length",
-        "selection.go_to_highest rationals {}",
-        "selection.skewed vocabulary {} q count",
+        "selection.multipath_block vocabulary {rank} p q count length",
+        "selection.go_to_highest rationals {rank}",
+        "selection.skewed vocabulary {rank} q count",
     ),
-    "mixed_multipath_block": _selecting(
+    "mixed_multipath_block": _choosing(
         "mixed",
         f"mixed.mixed_multipath_block {_MIXED} length",
         f"mixed.highest_or_any {_MIXED}",
         f"mixed.mixed {_MIXED}",
     ),
-    "scored_multipath_block": _scored(),
+    "scored_multipath_block": _selecting(
+        "scored",
+        f"scored.scored_multipath_block {_SCORED} length",
+        f"scored.selected {_SCORED} length",
+        f"scored.select (scored.scores_of {_SCORED}) paths",
+        f"scored.scored {_SCORED}",
+    ),
     "spectr_gbv": Program(
         ("spectr_gbv",),
         {"iid": "if couples then spectr_gbv.spectr_gbv vocabulary p q count stop length else [::]"},

@@ -7,16 +7,13 @@
    draft of two tokens. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent rejection target_first whole_tree instances.
+From Draftproof Require Import instances_descent.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
 Import Order.Theory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-Notation tokens3 := (ordinal_eqType 3).
-Notation siblings_of := (@draw_siblings fractions tokens3 vocabulary3).
-Notation rejection_of := (@recursive_rejection fractions tokens3 vocabulary3).
-Notation by_target := (@target_first.target_first fractions tokens3 vocabulary3).
 Notation text3 := [:: token0; token2; token1].
 Definition whole (siblings : history tokens3 -> law fractions (seq 'I_3))
     (choose : rule fractions tokens3) : law fractions (emission 'I_3) :=

@@ -70,34 +70,6 @@ Local Arguments expected : simpl never.
 Import Order.Theory GRing.Theory Num.Theory.
 Local Open Scope ring_scope.
 
-Section Bind.
-Variable R : realFieldType.
-Local Notation law := (law (field_numbers R)).
-Lemma bind_in A B (m : law A) (k : A -> law B) a b :
-  List.In a m -> List.In b (k a.1) -> List.In (b.1, a.2 * b.2) (x <- m ;; k x).
-Proof.
-elim: m => [|c m IH] //= + b_in; rewrite /bind /= => -[->|a_in]; apply/List.in_or_app.
-  by left; apply/List.in_map_iff; exists b.
-by right; apply: IH.
-Qed.
-Lemma bind_possible A B (m : law A) (k : A -> law B) a b :
-  possible m a -> possible (k a) b -> possible (x <- m ;; k x) b.
-Proof.
-case=> w a_in w0 [v b_in v0]; exists (w * v); last by rewrite mulf_neq0.
-exact: (bind_in (a := (a, w)) a_in b_in).
-Qed.
-Lemma ret_possible A (a : A) : possible (ret (field_numbers R) a) a.
-Proof. by exists 1; [left|rewrite oner_neq0]. Qed.
-Lemma nonnegative_bind_possible A B (m : law A) (k : A -> law B) :
-  nonnegative m -> (forall a, possible m a -> nonnegative (k a)) -> nonnegative (x <- m ;; k x).
-Proof.
-move=> m0 k0 o /in_bind[[a w] [c [a_in c_in ->]]] /=.
-have [->|w0] := eqVneq w 0; first by rewrite mul0r.
-apply: mulr_ge0; first exact: (m0 (a, w)).
-by apply: (k0 a) c_in; exists w.
-Qed.
-End Bind.
-
 Section Whole.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Local Notation law := (law (field_numbers R)).
