@@ -9,8 +9,8 @@ a drafted path starts with z and has its score in a given place; here a step fun
 
 is the law of the selected path: no other path enters. The measures of the children of z may be any
 that add up to that of z and have the masses q(zy): then paths are drawn from q and scores are
-uniform, as required. Every law of selection arises so: rank the paths, and give each rank an
-interval of scores.
+uniform, as required. Every law of selection arises so: it is a mixture of rankings, and a ranking
+gives each rank an interval of scores.
 
 `split` chooses them. It aims at the row Q'(z.) that keeps most of the next token, the sum of
 min(owed, Q'), and reaches it by *tie classes*: ranges of tokens get scores, the best scores going
@@ -21,9 +21,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 
-from draftproof.reference.model import Row
+from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.rational import ONE, ZERO, Rational, total
 
 Rows = dict[int, Rational]
@@ -47,6 +48,61 @@ Scores = tuple[ScoreCell, ...]
 
 UNIFORM: Scores = (ScoreCell(ZERO, ONE, ONE),)
 """The scores at the root: those of all paths."""
+
+
+@dataclass(frozen=True)
+class Contender:
+    """A drafted path, or a part of it: what its own rows decide."""
+
+    rows: tuple[Row, ...] = ()
+    """Q'(zy), by the token y, for each of its prefixes z."""
+    scores: Scores = UNIFORM
+    owed: Rational = ONE
+    """How much of it the verification can accept."""
+
+
+@lru_cache(maxsize=4096)
+def contender(
+    path: Path, instance: Instance, passed_on: Callable[[Rational, Rational], Rational]
+) -> Contender:
+    """Return the path as a contender; `passed_on(owed * p, Q')` is owed to the next token."""
+    if not path:
+        return Contender()
+    prefix, token = path[:-1], path[-1]
+    before = contender(prefix, instance, passed_on)
+    p, q = instance.target(prefix), instance.draft(prefix)
+    here = split(before.scores, p, q, owed=before.owed, drafts=instance.drafts)
+    owed = passed_on(before.owed * p[token], here.law[token])
+    return Contender((*before.rows, here.law), here.after(token), owed)
+
+
+@lru_cache(maxsize=4096)
+def smallest(paths: tuple[Scores, ...]) -> tuple[Rational, ...]:
+    """Return the probability with which each of the paths has the smallest score.
+
+    Between two neighbouring edges of cells every score is spread evenly: with the others' chances
+    of being there (g) and beyond (t), a score there is the smallest with probability the integral
+    over 0..1 of the product of t + g s.
+    """
+    edges = sorted({edge for cells in paths for cell in cells for edge in (cell.low, cell.high)})
+    masses = [total(cell.mass for cell in cells) for cells in paths]
+    beyond, chances = [ONE] * len(paths), [ZERO] * len(paths)
+    for low, high in pairwise(edges):
+        here = [
+            total(c.mass / (c.high - c.low) for c in cells if c.low <= low and high <= c.high)
+            * (high - low)
+            / mass
+            for cells, mass in zip(paths, masses, strict=True)
+        ]
+        beyond = [t - g for t, g in zip(beyond, here, strict=True)]
+        for i, own in enumerate(here):
+            polynomial = [ONE]
+            for j, (t, g) in enumerate(zip(beyond, here, strict=True)):
+                if j != i:
+                    shifted = zip([*polynomial, ZERO], [ZERO, *polynomial], strict=True)
+                    polynomial = [t * a + g * b for a, b in shifted]
+            chances[i] += own * total(c / (k + 1) for k, c in enumerate(polynomial))
+    return tuple(chances)
 
 
 @dataclass(frozen=True)
@@ -75,18 +131,15 @@ class ScoreSplit:
         )
 
 
-def split(scores: Scores, p: Row, q: Row, *, accepted: Rational, drafts: int) -> ScoreSplit:
-    """Share out the scores at a prefix among the next tokens.
-
-    `accepted` is the probability that the prefix is selected and accepted.
-    """
+def split(scores: Scores, p: Row, q: Row, *, owed: Rational, drafts: int) -> ScoreSplit:
+    """Share out the scores at a prefix, to which `owed` is owed, among the next tokens."""
     # Tokens that the draft cannot write have no path.
     tokens = sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
     reach = total(cell.mass for cell in scores)
     mass = [reach * q[token] for token in tokens]
     hands = list(_dealt(scores, mass))
     most = [total(cell.worth(drafts) for cell in hand) for hand in hands]
-    aim = _aim([accepted * p[token] for token in tokens], mass, most)
+    aim = _aim([owed * p[token] for token in tokens], mass, most)
     law = [ZERO] * len(q)
     for token, x in zip(tokens, aim, strict=True):
         law[token] = x

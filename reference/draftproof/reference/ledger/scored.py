@@ -59,7 +59,7 @@ def formula(instance: Instance) -> Rational:
         if len(node) == instance.length or kept == 0:
             return ZERO
         p, q = instance.target(node), instance.draft(node)
-        here = split(scores, p, q, accepted=kept, drafts=instance.drafts)
+        here = split(scores, p, q, owed=kept, drafts=instance.drafts)
         masses = [min(kept * a, x) for a, x in zip(p, here.law, strict=True)]
         return total(masses) + total(
             below((*node, token), here.after(token), mass)

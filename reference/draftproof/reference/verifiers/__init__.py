@@ -31,6 +31,7 @@ from draftproof.reference.verifiers.naive_tree import naive_tree
 from draftproof.reference.verifiers.optimal_transport import optimal_transport
 from draftproof.reference.verifiers.recursive_greedy_block import recursive_greedy_block
 from draftproof.reference.verifiers.recursive_rejection import recursive_rejection
+from draftproof.reference.verifiers.scored_greedy_block import scored_greedy_block
 from draftproof.reference.verifiers.scored_multipath_block import scored_multipath_block
 from draftproof.reference.verifiers.spechub import spechub
 from draftproof.reference.verifiers.spectr_gbv import spectr_gbv
@@ -141,6 +142,14 @@ _TABLE = (
         "draftproof",
         scored_multipath_block,
         reads_all=True,
+    ),
+    _of_paths(
+        "scored_greedy_block",
+        "Scored greedy block verification",
+        "draftproof",
+        scored_greedy_block,
+        reads_all=True,
+        stateful=True,
     ),
 )
 

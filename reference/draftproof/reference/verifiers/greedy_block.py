@@ -28,8 +28,8 @@ def greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emissio
     return emission(drafts, accepted, chance.draw(rows[accepted]), rows)
 
 
-def kept(path: Path, target: Model, draft: Model, chance: Chance) -> int:
-    """Return the number of tokens kept of a path drawn from `draft`."""
+def kept(path: Path, target: Model, draft: Callable[[Path], Row], chance: Chance) -> int:
+    """Return the number of tokens kept of a path whose next token is drawn from `draft`."""
     ratio = [ONE]
     for i, drafted in enumerate(path):
         ratio.append(ratio[i] * target(path[:i])[drafted] / draft(path[:i])[drafted])
