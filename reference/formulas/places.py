@@ -541,7 +541,7 @@ def _scored(instance: Instance) -> tuple[dict[Path, Rational], dict[Path, Scores
     accepted: dict[Path, Rational] = {(): ONE}
     for z in instance.draft.reachable(instance.length - 1):
         p, q = instance.target(z), instance.draft(z)
-        here = split(scores[z], p, q, accepted=accepted[z], drafts=instance.drafts)
+        here = split(scores[z], p, q, owed=accepted[z], drafts=instance.drafts)
         for y in (token for token, mass in enumerate(q) if mass):
             x = (*z, y)
             scores[x], law[x] = here.after(y), here.law[y]

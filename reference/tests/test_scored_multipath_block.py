@@ -59,7 +59,7 @@ def recursion(instance: Instance) -> Prefixes:
     for z in instance.draft.reachable(instance.length - 1):
         p, q = instance.target(z), instance.draft(z)
         accepted = found.accepted[z]
-        here = split(found.scores[z], p, q, accepted=accepted, drafts=instance.drafts)
+        here = split(found.scores[z], p, q, owed=accepted, drafts=instance.drafts)
         for token in [token for token, x in enumerate(q) if x != 0]:
             zy = (*z, token)
             found.law[zy], found.scores[zy] = here.law[token], here.after(token)

@@ -49,7 +49,7 @@ class Prefix:
         self.mass = total(cell.mass for cell in self.scores)
 
     def split(self, p: Row, q: Row) -> ScoreSplit:
-        return split(self.scores, p, q, accepted=self.accepted, drafts=self.drafts)
+        return split(self.scores, p, q, owed=self.accepted, drafts=self.drafts)
 
     def worth_of_the_smallest(self, mass: Rational) -> Rational:
         """The worth of the smallest scores of a total mass, by integration of K (1 - u)^(K-1)."""
@@ -193,7 +193,7 @@ def test_two_drafts_of_two_tokens_by_hand() -> None:
     """Three quarters are owed: token 0 gets the smallest scores, which are worth just that."""
     halves = (rational("1/2"), rational("1/2"))
     wanted = (rational("3/4"), rational("1/4"))
-    dealt = split(UNIFORM, wanted, halves, accepted=ONE, drafts=2)
+    dealt = split(UNIFORM, wanted, halves, owed=ONE, drafts=2)
     assert dealt.law == wanted
     assert dealt.after(0) == (ScoreCell(ZERO, rational("1/2"), rational("1/2")),)
     assert dealt.after(1) == (ScoreCell(rational("1/2"), ONE, rational("1/2")),)
@@ -203,7 +203,7 @@ def test_tokens_that_are_not_to_be_told_apart_share_all_scores() -> None:
     """Halfway between the draft's law and the most in reach: half of the time they are tied."""
     halves = (rational("1/2"), rational("1/2"))
     wanted = (rational("5/8"), rational("3/8"))
-    dealt = split(UNIFORM, wanted, halves, accepted=ONE, drafts=2)
+    dealt = split(UNIFORM, wanted, halves, owed=ONE, drafts=2)
     assert dealt.law == wanted
     low, high = (ZERO, rational("1/2")), (rational("1/2"), ONE)
     assert {(c.low, c.high): c.mass for c in merged(dealt.after(0))} == {
