@@ -10,7 +10,8 @@ in one line is no claim: `WITHDRAWN` says where such a one is told now.
 - `one_position`: several drafts of one token, and the optimum.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
-- `mixed` and `scored`: our own multi-path block verification, of two kinds.
+- `mixed` and `scored`: our own multi-path block verification, of two kinds; `scored_greedy`: the
+  second with a modified target.
 - `theorems`: theorems for all p and q of a shape.
 - `exhibits`: wrong verifiers.
 """
@@ -25,6 +26,7 @@ from draftproof.reference.ledger import (
     mixed,
     one_position,
     scored,
+    scored_greedy,
     several_paths,
     single_path,
     spectr_gbv,
@@ -43,7 +45,10 @@ from draftproof.reference.ledger.claim import claim_to_json as _to_json
 
 CLAIMS: Mapping[str, Claim] = {
     claim.id: claim
-    for part in (single_path, one_position, several_paths, spectr_gbv, mixed, scored, theorems)
+    for part in (
+        *(single_path, one_position, several_paths, spectr_gbv),
+        *(mixed, scored, scored_greedy, theorems),
+    )
     for claim in part.CLAIMS
 }
 

@@ -17,7 +17,7 @@ been worth more later; that no such rule is optimal is not claimed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from itertools import chain, product, starmap
 
@@ -52,22 +52,31 @@ SHARES = ((2, 2), (2, 3), (3, 2))
 """Vocabulary sizes and draft lengths for which the mean share of the optimum is derived."""
 
 
-def formula(instance: Instance) -> Rational:
-    """Return E[accepted length]: a prefix is accepted with probability min(A(z) p(y|z), Q'(zy))."""
+def formula(
+    passed_on: Callable[[Rational, Rational], Rational] = min,
+) -> Callable[[Instance], Rational]:
+    """Return the closed form of E[accepted length].
 
-    def below(node: Path, scores: Scores, kept: Rational) -> Rational:
-        if len(node) == instance.length or kept == 0:
-            return ZERO
-        p, q = instance.target(node), instance.draft(node)
-        here = split(scores, p, q, owed=kept, drafts=instance.drafts)
-        masses = [min(kept * a, x) for a, x in zip(p, here.law, strict=True)]
-        return total(masses) + total(
-            below((*node, token), here.after(token), mass)
-            for token, mass in enumerate(masses)
-            if mass != 0
-        )
+    A prefix zy is accepted with the probability min(owed to z * p(y|z), Q'(zy)), and is owed
+    `passed_on` of these two: their minimum, where what is accepted is passed on.
+    """
 
-    return below((), UNIFORM, ONE)
+    def value(instance: Instance) -> Rational:
+        def below(node: Path, scores: Scores, owed: Rational) -> Rational:
+            if len(node) == instance.length or owed == 0:
+                return ZERO
+            p, q = instance.target(node), instance.draft(node)
+            here = split(scores, p, q, owed=owed, drafts=instance.drafts)
+            return total(
+                min(owed * p[y], here.law[y])
+                + below((*node, y), here.after(y), passed_on(owed * p[y], here.law[y]))
+                for y in range(instance.vocabulary)
+                if q[y] != 0
+            )
+
+        return below((), UNIFORM, ONE)
+
+    return value
 
 
 def sure_after_one() -> Instance:
@@ -80,7 +89,7 @@ def sure_after_one() -> Instance:
     return Instance(Model("target", 3, target), Model("draft", 3, draft), length=2, drafts=2)
 
 
-SCORED = Quantity("scored", formula)
+SCORED = Quantity("scored", formula())
 BY_RUNNING = Quantity("scored", accepted("scored_multipath_block"))
 
 
