@@ -29,6 +29,7 @@ from draftproof.reference.ledger import (
     mixed,
     one_position,
     scored,
+    scored_greedy,
     several_paths,
     single_path,
     spectr_gbv,
@@ -58,6 +59,7 @@ EVERY = [
     *spectr_gbv.CLAIMS,
     *mixed.CLAIMS,
     *scored.CLAIMS,
+    *scored_greedy.CLAIMS,
     *theorems.CLAIMS,
 ]
 
@@ -82,6 +84,12 @@ SLOW = {
     "scored.optimal.one",
     "scored.over_block.two",
     "scored.share",
+    "scored_greedy_block.later",
+    "scored_greedy_block.lossless",
+    "scored_greedy_block.over_greedy_block.two",
+    "scored_greedy_block.over_scored.two",
+    "scored_greedy_block.share",
+    "scored_greedy_block.value",
     "theorem.rejection",
     "theorem.rejection.tree",
     "theorem.rejection.without_replacement",
@@ -146,15 +154,20 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.optimal.one spectr_gbv.coupling
-            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path""",
+            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path
+            scored_greedy_block.optimal.one scored_greedy_block.over_scored.two
+            scored_greedy_block.over_greedy_block.two""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
-            recursive_greedy_block.lossless scored.share""",
+            recursive_greedy_block.lossless scored.share scored_greedy_block.share
+            scored_greedy_block.later""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released
             spectr_gbv.over_rejection spechub.over_rejection
             spechub.over_rejection_without_replacement optimum.prefixes.any rejection.duplicates
-            mixed.over_multipath mixed.over_block scored.over_block""",
+            mixed.over_multipath mixed.over_block scored.over_block
+            scored_greedy_block.over_scored scored_greedy_block.over_greedy_block
+            scored_greedy_block.over_spectr_gbv scored_greedy_block.iterations""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(

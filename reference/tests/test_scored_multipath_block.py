@@ -7,11 +7,13 @@ from functools import cache
 from itertools import pairwise, product
 from math import prod
 from random import Random
+from types import ModuleType
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from draftproof.reference import scores as competition
 from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.drafting import GrowingTree
 from draftproof.reference.law import Law
@@ -19,7 +21,16 @@ from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.optimum.acceptance_rate import acceptance_rate
 from draftproof.reference.process import expected_accepted, is_lossless
 from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
-from draftproof.reference.scores import UNIFORM, ScoreCell, Scores, ScoreSplit, split
+from draftproof.reference.scores import (
+    UNIFORM,
+    Contender,
+    ScoreCell,
+    Scores,
+    ScoreSplit,
+    contender,
+    smallest,
+    split,
+)
 from draftproof.reference.verifiers import ALGORITHMS, emission_law
 
 exact = settings.get_profile("exact")
@@ -35,8 +46,7 @@ SHAPES = [*ONE_POSITION, (2, 2, 2), (2, 2, 3), (3, 2, 2), (2, 3, 2), (4, 2, 1), 
 SHAPES_OF_TWO = [(2, 2, 2), (2, 2, 3), (3, 2, 2), (3, 2, 3), (4, 2, 2)]
 
 Shaped = Callable[[int, int, int], st.SearchStrategy[Instance]]
-Walk = tuple[list[Row], Scores]
-Exchange = Callable[[str, object], None]
+Exchange = Callable[[ModuleType, str, object], None]
 
 
 @dataclass(frozen=True)
@@ -178,7 +188,7 @@ def test_the_chance_of_the_smallest_score(seed: int) -> None:
         )
 
     paths = tuple(cells() for _ in range(random.randint(1, 4)))
-    assert list(MODULE._smallest(paths)) == smallest_by_hand(paths)
+    assert list(smallest(paths)) == smallest_by_hand(paths)
 
 
 # What is emitted.
@@ -303,15 +313,15 @@ def test_what_long_texts_pay_back_is_not_seen(length: int, block: str, scored: s
 
 @pytest.fixture
 def exchanged(monkeypatch: pytest.MonkeyPatch) -> Iterator[Exchange]:
-    """Exchange a part of the verifier, and forget the walks that it has made before and after."""
+    """Exchange a part of a module, and forget the contenders that were made before and after."""
 
-    def exchange(part: str, wrong: object) -> None:
-        monkeypatch.setattr(MODULE, part, wrong)
+    def exchange(module: ModuleType, part: str, wrong: object) -> None:
+        monkeypatch.setattr(module, part, wrong)
 
-    MODULE._walk.cache_clear()
+    contender.cache_clear()
     yield exchange
     monkeypatch.undo()
-    MODULE._walk.cache_clear()
+    contender.cache_clear()
 
 
 @dataclass(frozen=True)
@@ -336,7 +346,7 @@ def test_scores_dealt_twice_are_not_lossless(exchanged: Exchange) -> None:
     def wrong(scores: Scores, p: Row, q: Row, **sizes: Rational | int) -> DealtTwice:
         return DealtTwice(split(scores, p, q, **sizes).law, scores)  # type: ignore[arg-type]
 
-    exchanged("split", wrong)
+    exchanged(competition, "split", wrong)
     assert not is_lossless(emission_law(SCORED, UNEVEN), UNEVEN)
 
 
@@ -347,7 +357,7 @@ def test_scores_of_other_masses_than_the_draft_s_are_not_lossless(exchanged: Exc
     def wrong(scores: Scores, p: Row, q: Row, **sizes: Rational | int) -> ScoreSplit:
         return split(scores, p, skewed, **sizes)  # type: ignore[arg-type]
 
-    exchanged("split", wrong)
+    exchanged(competition, "split", wrong)
     assert not is_lossless(emission_law(SCORED, UNEVEN), UNEVEN)
 
 
@@ -358,16 +368,16 @@ def test_the_first_of_scores_in_one_cell_is_not_the_smallest(exchanged: Exchange
         lows = [min(cell.low for cell in cells) for cells in paths]
         return [ONE if i == lows.index(min(lows)) else ZERO for i in range(len(paths))]
 
-    exchanged("_smallest", wrong)
+    exchanged(MODULE, "smallest", wrong)
     assert not is_lossless(emission_law(SCORED, UNEVEN), UNEVEN)
 
 
 def test_the_selected_path_has_not_the_draft_s_law(exchanged: Exchange) -> None:
     """A score's mass says how often it is drafted, its worth how often it is selected."""
-    walk = MODULE._walk.__wrapped__
 
-    def wrong(path: Path, instance: Instance) -> Walk:
-        return [instance.draft(path[:i]) for i in range(len(path))], walk(path, instance)[1]
+    def wrong(path: Path, instance: Instance, passed_on: Callable[..., Rational]) -> Contender:
+        rows = tuple(instance.draft(path[:i]) for i in range(len(path)))
+        return replace(contender(path, instance, passed_on), rows=rows)
 
-    exchanged("_walk", wrong)
+    exchanged(MODULE, "contender", wrong)
     assert not is_lossless(emission_law(SCORED, UNEVEN), UNEVEN)

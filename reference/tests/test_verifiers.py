@@ -126,7 +126,7 @@ FAMILIES = {
         "mixed_multipath_block",
         "scored_multipath_block",
     ),
-    "greedy_block": ("spectr_gbv", "recursive_greedy_block"),
+    "greedy_block": ("spectr_gbv", "recursive_greedy_block", "scored_greedy_block"),
 }
 
 
