@@ -65,6 +65,7 @@ EXAMPLES: Mapping[str, Example] = {
     "recursive_greedy_block": Example(_TWO_PATHS, (((0, 0), (0, 1)), ((0, 0), (1, 0)))),
     "mixed_multipath_block": Example(_CLOSE, (((0,), (1,)), ((1,), (1,)))),
     "scored_multipath_block": Example(_CLOSE_THREE, (((0,), (2,)), ((1,), (2,)), ((2,), (2,)))),
+    "scored_greedy_block": Example(_TWO_PATHS, (((0, 0), (1, 0)), ((0, 0), (0, 1)))),
 }
 """The worked example of every algorithm."""
 

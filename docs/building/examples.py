@@ -174,6 +174,7 @@ _DRAWS: Mapping[str, _Question] = {
     "recursive_greedy_block": _NEXT_TOKEN,
     "recursive_rejection.<locals>.rule": _CORRECTION,
     "rule": _CORRECTION,
+    "scored_greedy_block": _scored,
     "scored_multipath_block": _scored,
     "spectr_gbv": _stopping,
     "target_first.<locals>.rule": "the target draws",

@@ -239,6 +239,10 @@ LAWS: dict[str, Formula] = {
         lines=("Q1(x) == sum(m * ((1 - l)**K - (1 - h)**K) / (h - l) for l, h, m in cells)",),
         places=places.scores,
     ),
+    "scored_greedy_block.value": Formula(
+        lines=("A(x) == min(p(x), Q1(x))", "E == sum(A(x) for x in prefixes)"),
+        places=places.kept_greedily,
+    ),
     "selection.value": Formula(
         lines=(
             "A(z @ y) == min(A(z) * p(y, z), Q1(z @ y))",

@@ -534,18 +534,20 @@ def mixtures(_: Define) -> Iterator[Names]:
                 yield from at_each(here, j=to(1, drafts))
 
 
-def _scored(instance: Instance) -> tuple[dict[Path, Rational], dict[Path, Scores]]:
+def _scored(
+    instance: Instance, passed_on: Callable[[Rational, Rational], Rational] = min
+) -> tuple[dict[Path, Rational], dict[Path, Scores]]:
     """Return Q' of the path with the smallest score, and the scores, at every prefix."""
     scores: dict[Path, Scores] = {(): UNIFORM}
     law: dict[Path, Rational] = {(): ONE}
-    accepted: dict[Path, Rational] = {(): ONE}
+    owed: dict[Path, Rational] = {(): ONE}
     for z in instance.draft.reachable(instance.length - 1):
         p, q = instance.target(z), instance.draft(z)
-        here = split(scores[z], p, q, owed=accepted[z], drafts=instance.drafts)
+        here = split(scores[z], p, q, owed=owed[z], drafts=instance.drafts)
         for y in (token for token, mass in enumerate(q) if mass):
             x = (*z, y)
             scores[x], law[x] = here.after(y), here.law[y]
-            accepted[x] = min(accepted[z] * p[y], law[x])
+            owed[x] = passed_on(owed[z] * p[y], law[x])
     return law, scores
 
 
@@ -557,6 +559,15 @@ def scores(_: Define) -> Iterator[Names]:
             edges = [(cell.low, cell.high, cell.mass) for cell in own]
             names = {"x": Text(x), "cells": edges, "Q1": lambda x, law=law: law[x.tokens]}
             yield {**models(instance), **names}
+
+
+def kept_greedily(define: Define) -> Iterator[Names]:
+    """Scored greedy verification, at every prefix x that the target can write."""
+    for instance in SEVERAL_PATHS[:4]:
+        law, _ = _scored(instance, lambda owed, _: owed)
+        names = {"Q1": lambda x, law=law: law.get(x.tokens, ZERO)}
+        found = by_prefix("scored_greedy_block", [instance], define)
+        yield from ({**each, **names} for each in found)
 
 
 def of_selected(define: Define) -> Iterator[Names]:

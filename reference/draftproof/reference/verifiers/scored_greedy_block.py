@@ -22,10 +22,10 @@ def scored_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> 
     the old block the target becomes (p - Q')+ of the later text. At one position it reaches the
     optimum; one path is greedy block verification. Draftproof's own.
     """
-    target = instance.target
-    contenders = [contender(path, instance, _all_of_it) for path in drafts.paths()]
+    target, paths = instance.target, drafts.paths()
+    contenders = [contender(path, instance, _all_of_it) for path in paths]
     winner = chance.draw(smallest(tuple(each.scores for each in contenders)))
-    selected = drafts.paths()[winner]
+    selected = paths[winner]
     rows = [normalised(law) for law in contenders[winner].rows]
     accepted = selected[: kept(selected, target, lambda prefix: rows[len(prefix)], chance)]
     if accepted == selected:

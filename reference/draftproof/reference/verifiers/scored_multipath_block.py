@@ -18,9 +18,9 @@ def scored_multipath_block(drafts: Drafted, instance: Instance, chance: Chance) 
     path. At one position it reaches the optimum; one path is block verification. The algorithm is
     not optimal: it cannot know the rows off the drafted paths. Draftproof's own.
     """
-    contenders = [contender(path, instance, min) for path in drafts.paths()]
+    paths = drafts.paths()
+    contenders = [contender(path, instance, min) for path in paths]
     winner = chance.draw(smallest(tuple(each.scores for each in contenders)))
-    selected = drafts.paths()[winner]
     rows = tuple(map(normalised, contenders[winner].rows))
-    accepted, law = keep(selected, rows, instance, chance)
+    accepted, law = keep(paths[winner], rows, instance, chance)
     return emission(drafts, accepted, chance.draw(law))
