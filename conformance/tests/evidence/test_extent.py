@@ -17,7 +17,6 @@ from draftproof.conformance.evidence.extent import (
     ranges,
 )
 from draftproof.conformance.evidence.records import Record
-from draftproof.conformance.lanes.compared import FORMS, GENERATORS
 from draftproof.conformance.protocol.adapter import LAYOUTS
 
 ADAPTER: dict[str, Any] = {
@@ -89,11 +88,6 @@ def test_an_envelope_has_every_value_and_how_many_laws_had_it() -> None:
     assert envelope["values"]["layout"] == {"contiguous": 13, "strided": 4}
     assert envelope["values"]["lane"] == {"exact": 13, "sample": 4}
     assert (envelope["smallest_q"], envelope["distance"]) == (1e-7, [0.0, 0.5])
-
-
-def test_forms_and_generators_are_those_that_lanes_note() -> None:
-    assert ranges("layout") == FORMS
-    assert ranges("generator") == GENERATORS
 
 
 def test_ranges_are_covered_together_where_one_law_has_both() -> None:

@@ -21,7 +21,13 @@ from draftproof.conformance.protocol.adapter import Request, Result, declaration
 from draftproof.conformance.protocol.loading import load_program
 from draftproof.conformance.protocol.tolerance import allowed_given_draft
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Finding
-from draftproof.conformance.requirements.tail import expected_rows, is_of_kinds, judge_tail, tasks
+from draftproof.conformance.requirements.tail import (
+    expected_rows,
+    is_of_kinds,
+    judge_tail,
+    kept,
+    tasks,
+)
 from draftproof.conformance.requirements.task import Terms
 from draftproof.reference.chance import enumerate_rows
 from draftproof.reference.drafting import FixedTree
@@ -323,6 +329,27 @@ def test_walls_that_are_elsewhere_are_found(wrong: type[ByMarks], told: str) -> 
     found = judged(wrong(), PLACES, PROBE)
     assert found.verdict == FAIL
     assert re.fullmatch(told, found.detail)
+
+
+class TargetFirstByMarks(ByMarks):
+    """A coin for whether the target says the drafted token, and a mark for what it says else."""
+
+    algorithm = "target_first"
+
+    def verify(self, request: Request) -> Result:
+        tokens = request.draft_tokens[:, 0, 0]
+        rows = request.target_probs[:, 0, 0].double()
+        said = torch.zeros_like(rows).scatter(1, tokens[:, None], 1.0)
+        # To a draft that is sure, p is the ratio, and the rest of p the residual.
+        return super().verify(replace(request, draft_probs=said[:, None, None]))
+
+
+def test_each_algorithm_has_walls_of_its_own() -> None:
+    """The target first keeps a token with p, not with p / q, which is what others do."""
+    assert kept(ALGORITHMS["target_first"], 0.25, 0.5) == 0.25
+    assert kept(ALGORITHMS["token"], 0.25, 0.5) == 0.5
+    assert judged(TargetFirstByMarks(), PLACES, PROBE).verdict == PASS
+    assert judged(AcceptsTheEndsOfTiles(), PLACES, PROBE).verdict == FAIL
 
 
 def test_what_races_is_not_probed_here() -> None:

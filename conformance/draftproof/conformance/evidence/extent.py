@@ -14,7 +14,7 @@ from typing import Any
 
 from draftproof.conformance.evidence.decision import decisive
 from draftproof.conformance.evidence.records import Record
-from draftproof.conformance.protocol.adapter import LAYOUTS
+from draftproof.conformance.protocol.adapter import GENERATED, LAYOUTS, STORED
 from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED
 
 _SIZES: Mapping[str, tuple[int, ...]] = {
@@ -31,15 +31,11 @@ They part where a verifier may take another path: a block of tokens, a warp of r
 
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float64", "float32", "float16", "bfloat16"),
-    "layout": ("contiguous", "offset", "strided", "expanded"),
-    "generator": ("given", "own", "none"),
+    "layout": STORED,
+    "generator": GENERATED,
     "lane": ("exact", "probe", "sample"),
 }
-"""The dimensions that are not, each with its values.
-
-Forms and generators are those of `lanes.compared`, which needs torch: a certificate is read
-without.
-"""
+"""The dimensions that are not, each with its values."""
 
 DIMENSIONS = (*_SIZES, *_KINDS)
 """The dimensions of an envelope, in the order in which they are told."""

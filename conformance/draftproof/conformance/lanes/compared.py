@@ -17,14 +17,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from draftproof.conformance.protocol.adapter import Adapter, Request
+from draftproof.conformance.protocol.adapter import GENERATED, STORED, Adapter, Request
 from draftproof.reference.rational import ZERO, Rational
-
-FORMS = CONTIGUOUS, OFFSET, STRIDED, EXPANDED = "contiguous", "offset", "strided", "expanded"
-"""The forms in memory that a request can have: that of its tensor farthest from the plain one."""
-
-GENERATORS = GIVEN, OWN, NONE = "given", "own", "none"
-"""Where a request's random numbers come from: one generator, one for each row, the global one."""
 
 
 @dataclass(frozen=True)
@@ -124,23 +118,25 @@ def _positions(request: Request) -> tuple[Tensor, Tensor]:
 def _layout(request: Request) -> str:
     """Return the layout of the tensor of a request that is farthest from a contiguous one."""
     tensors = [each for each in vars(request).values() if isinstance(each, Tensor)]
-    return max(map(_layout_of, tensors), key=FORMS.index)
+    return max(map(_layout_of, tensors), key=STORED.index)
 
 
 def _layout_of(tensor: Tensor) -> str:
+    contiguous, offset, strided, expanded = STORED
     sides = zip(tensor.shape, tensor.stride(), strict=True)
     if any(stride == 0 and size > 1 for size, stride in sides):
-        return EXPANDED
+        return expanded
     if not tensor.is_contiguous():
-        return STRIDED
-    return OFFSET if tensor.storage_offset() else CONTIGUOUS
+        return strided
+    return offset if tensor.storage_offset() else contiguous
 
 
 def _generator(request: Request) -> str:
+    given, own, none = GENERATED
     # A generator for each row is newer than some adapters' requests.
     if getattr(request, "generators", None) is not None:
-        return OWN
-    return NONE if request.generator is None else GIVEN
+        return own
+    return none if request.generator is None else given
 
 
 def _rounded(number: Tensor) -> float:

@@ -209,6 +209,12 @@ LAYOUTS = (*(CONTIGUOUS, "transposed", "sliced", "offset", "stepped", "interleav
 there; as the first part of longer rows; from a later place on; with a gap behind every entry;
 with other requests between its own; with equal entries along a side in one place (stride 0)."""
 
+STORED = (CONTIGUOUS, "offset", "strided", "expanded")
+"""The forms in memory of a request: that of its tensor that is farthest from the plain one."""
+
+GENERATED = ("given", "own", "none")
+"""The sources of a request's random numbers: one generator, one for each row, the global one."""
+
 
 @dataclass(frozen=True)
 class Declaration:

@@ -309,8 +309,10 @@ def _forked(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
         warnings.simplefilter("ignore", DeprecationWarning)
         child = os.fork()
     if child == 0:
-        # Nothing of what this process has begun is to be finished by its copy.
+        # Nothing of what this process has begun is to be finished by its copy, whose OpenMP would
+        # wait forever for threads that are not copied.
         try:
+            torch.set_num_threads(1)
             os.close(reading)
             with os.fdopen(writing, "w") as out:
                 json.dump(work(), out)

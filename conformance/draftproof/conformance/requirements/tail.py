@@ -48,7 +48,7 @@ from draftproof.reference.emission import Emission
 from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.model import Row as ExactRow
 from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
-from draftproof.reference.verifiers import ALGORITHMS, Algorithm
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm, verification_law
 
 Floats = NDArray[numpy.float64]
 
@@ -341,7 +341,8 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
     most_tokens = _TOKENS[terms.mode] if vocabulary < 2**16 else _TOKENS_OF_LONG_ROWS
     ids = places(vocabulary, PLACES)[:most_tokens]
     roles = _roles(fed, rows.path[0])
-    wrong, right, threshold = _thresholds(fed, roles, given, ids)
+    algorithm = ALGORITHMS[declared.algorithm]
+    wrong, right, threshold = _thresholds(fed, roles, given, ids, algorithm)
     gaps = _weights(fed, roles, given, rows.path[0], ids)
     least = max(wrong, *gaps)
     most = max(right if wrong == 0 else 1.0, 2 * _MARK * len(ids) + sum(gaps))
@@ -367,15 +368,31 @@ class _Roles:
     is_low: bool
 
 
+def kept(algorithm: Algorithm, p: float, q: float) -> float:
+    """Return how probably an algorithm keeps a token of weights p and q, drafted alone.
+
+    What it makes of a token must depend on these two alone: the rest of the rows is one token.
+    """
+    q = max(q, 2.0**-60)
+    target, draft = (
+        Model(name, 2, {(): (exactly(own), 1 - exactly(own))}, context_free=True)
+        for name, own in (("target", min(p, 1.0)), ("draft", min(q, 1.0)))
+    )
+    law = verification_law(algorithm, Instance(target, draft, length=1), ((0,),))
+    return float(law.probability(lambda emission: len(emission.accepted) == 1))
+
+
 def _thresholds(
-    fed: Fed, roles: _Roles, given: TailRows, ids: NDArray[numpy.int64]
+    fed: Fed, roles: _Roles, given: TailRows, ids: NDArray[numpy.int64], algorithm: Algorithm
 ) -> tuple[float, float, str]:
     """Return how far off a threshold is at least, 0 for none, and at most, and words on the first.
 
     Each is asked for on both sides, farther and farther from it until all are inside.
     """
-    ratios = (given.target[0] / given.draft[0].clip(2.0**-60))[ids]
-    owed = ratios if roles.is_low else 1 - ratios
+    pairs = list(zip(*(row[0][ids].tolist() for row in (given.target, given.draft)), strict=True))
+    known = {pair: kept(algorithm, *pair) for pair in set(pairs)}
+    shares = numpy.array([known[pair] for pair in pairs])
+    owed = shares if roles.is_low else 1 - shares
     # Low coins accept below the threshold, high ones above it.
     expected = [1, 0] * len(ids) if roles.is_low else [0, 1] * len(ids)
     tokens, wrong, told = numpy.repeat(ids, 2).tolist(), 0.0, ""

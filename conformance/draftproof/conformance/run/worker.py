@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,8 +9,6 @@ from functools import cache, partial
 from pathlib import Path
 from threading import Lock
 from typing import Any
-
-import torch
 
 from draftproof.conformance.cases import Case
 from draftproof.conformance.evidence.identity import environment, suite
@@ -38,19 +35,6 @@ from draftproof.conformance.run.workers import WorkersFailed, keep_apart
 
 # The lanes watch torch as a whole, so one thread at a time uses it.
 _ALONE = Lock()
-
-
-def _one_thread() -> None:
-    """Let a copy of a process that judges use one thread.
-
-    The threads of OpenMP are not copied, and the copy would wait for them forever.
-    """
-    if _ALONE.locked():
-        torch.set_num_threads(1)
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_one_thread)
 
 _Identity = dict[str, Any]
 
