@@ -81,15 +81,27 @@ def _descending(
     return Program(tuple(sources), drafting, descend.format("siblings"), defined=defined)
 
 
-def _selecting(file: str, program: str, drafts: str, given: str, law: str) -> Program:
-    """Return the program that selects a path, and verifies it as a block against its law.
+_BLOCK = "block.verify vocabulary p ({law}) path"
+_GREEDY = "greedy_block.verify vocabulary p ({law}) length path"
+
+
+def _selecting(
+    file: str,
+    program: str,
+    drafts: str,
+    given: str,
+    law: str,
+    verify: str = _BLOCK,
+    left: str = "",
+) -> Program:
+    """Return the program that selects a path, and verifies it against its law.
 
     The program is what Coq accepts as the same, asked in an order that takes less time: a path that
     many drafts lead to is verified once, and tokens are ranked once, as the rows of the law are
     computed. `drafts` select a path of those that they draw, and `given` one of given ones. All
-    leave a place for the `rank`, if they have one.
+    leave a place for the `rank`, if they have one; `verify` and `left` leave one for the `law`.
     """
-    whole = f"path <- {drafts} ;; block.verify vocabulary p ({law}) path"
+    whole = f"path <- {drafts} ;; {verify.format(law=law)}"
     defined = f"""\
 Definition order := selection.by_ratio vocabulary p q.
 Definition rank := selection.in_order order.
@@ -97,10 +109,14 @@ Definition same : {program.format(rank="rank")} = ({whole.format(rank="rank")}) 
 Definition orders := [seq (z, order z) | z <- contexts vocabulary length].
 Definition ranked := selection.in_order (found [::] orders).
 Definition known := tabulated vocabulary length ({law.format(rank="ranked")})."""
-    verified = "path <- gathered ({}) ;; block.verify vocabulary p known path"
-    drafting, given = (verified.format(each.format(rank="ranked")) for each in (drafts, given))
-    sources = tuple(dict.fromkeys(("block", "selection", file)))
-    return Program(sources, {"iid": drafting}, given, defined=lambda *_: defined)
+    drafting, given = (
+        f"path <- gathered ({each.format(rank='ranked')}) ;; {verify.format(law='known')}"
+        for each in (drafts, given)
+    )
+    sources = tuple(dict.fromkeys((verify.partition(".")[0], "selection", file)))
+    return Program(
+        sources, {"iid": drafting}, given, left.format(law="known"), defined=lambda *_: defined
+    )
 
 
 def _choosing(file: str, program: str, choice: str, law: str) -> Program:
@@ -158,7 +174,8 @@ Definition couples : bool :=
 
 
 _MIXED = "vocabulary {rank} (mixed.most_kept_next vocabulary) p q count"
-_SCORED = "vocabulary p q count"
+_SCORED = "vocabulary (@least rationals) p q count"
+_SCORED_GREEDY = "vocabulary (@scored.all_of_it rationals) p q count"
 
 PROGRAMS: Mapping[str, Program] = {
     "token": Program(
@@ -220,10 +237,19 @@ PROGRAMS: Mapping[str, Program] = {
     ),
     "scored_multipath_block": _selecting(
         "scored",
-        f"scored.scored_multipath_block {_SCORED} length",
+        "scored.scored_multipath_block vocabulary p q count length",
         f"scored.selected {_SCORED} length",
         f"scored.select (scored.scores_of {_SCORED}) paths",
         f"scored.scored {_SCORED}",
+    ),
+    "scored_greedy_block": _selecting(
+        "scored",
+        "scored.scored_greedy_block vocabulary p q count length",
+        f"scored.selected {_SCORED_GREEDY} length",
+        f"scored.select (scored.scores_of {_SCORED_GREEDY}) paths",
+        f"scored.scored {_SCORED_GREEDY}",
+        _GREEDY,
+        "greedy_block.modified vocabulary p {law} length",
     ),
     "spectr_gbv": Program(
         ("spectr_gbv",),

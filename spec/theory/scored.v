@@ -1,5 +1,5 @@
-(* Scored multi-path block verification: K drafted paths compete to the end; the one with the
-   smallest score is verified as a block.
+(* Scored multi-path block verification and scored greedy block verification: K drafted paths
+   compete to the end; the one with the smallest score is verified as a block, or greedily.
 
    Every drafted path has a score, uniform on [0, 1]. Its law may depend on the path: at a prefix
    it is a measure, kept as cells, and the children of a prefix share its cells out among them.
@@ -9,9 +9,9 @@
    does, and that it is the flattest that does, is argued in the ledger and not proved here. Proved
    for every vocabulary, number and length of paths and pair of models: whatever rule shares out the
    cells fairly, the selected path has the law of that model; the rule of the reference is fair and
-   reaches the row that it aims at; so the text has the target's law at every horizon. The same for
-   greedy block verification of the selected path, over any number of iterations. Draftproof's
-   own. *)
+   reaches the row that it aims at, whatever is passed on as owed to later tokens. So the text has
+   the target's law at every horizon: of both verifiers, and of the greedy one over any number of
+   iterations. It accepts what the target and the selected path share. Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent selection mixed.
 From Draftproof Require greedy_block.
@@ -171,43 +171,55 @@ Definition after (d : division) (a : T) : scores :=
   else [::].
 
 Section Scored.
+(* What a prefix z passes on to za as owed: by what the target owes to za, and by the probability
+   that the selected path starts with za. *)
+Variable passed_on : N -> N -> N.
 Variables (p q : model N T) (count : nat).
 
-(* `accepted` is the probability that the prefix is selected and accepted, as is proved below of
-   the one that is passed on. Tokens that the draft
+(* `owed` is owed to the prefix: how much of it the verification can accept. Tokens that the draft
    cannot write have no path; the others are ranked by what the target owes them. *)
-Definition split (s : scores) (accepted : N) (p q : row N T) : division :=
+Definition split (s : scores) (owed : N) (p q : row N T) : division :=
   let tokens := sort (fun a b => p b / q b <= p a / q a) [seq a <- vocabulary | ~~ (q a <= 0)] in
   let masses := [seq reach s * q a | a <- tokens] in
   let hands := dealt (sort (fun c d => low c <= low d) s) masses in
   let most := [seq value count hand | hand <- hands] in
-  let aim := aimed [seq accepted * p a | a <- tokens] masses most in
+  let aim := aimed [seq owed * p a | a <- tokens] masses most in
   Division tokens masses aim hands (classes_of masses most aim).
 
-(* What is known at a prefix: its scores, and the probability that it is selected and accepted. *)
-Fixpoint known_after (z rest : seq T) (s : scores) (accepted : N) : scores * N :=
+(* What is known at a prefix: its scores, and what is owed to it. *)
+Fixpoint known_after (z rest : seq T) (s : scores) (owed : N) : scores * N :=
   if rest is a :: rest' then
-    let here := split s accepted (p z) (q z) in
-    known_after (rcons z a) rest' (after here a) (least (accepted * p z a) (law_of here a))
-  else (s, accepted).
+    let here := split s owed (p z) (q z) in
+    known_after (rcons z a) rest' (after here a) (passed_on (owed * p z a) (law_of here a))
+  else (s, owed).
 Definition known (z : seq T) : scores * N := known_after [::] z uniform 1.
 Definition scores_of (z : seq T) : scores := (known z).1.
 
 (* The law of the selected path; off the paths, the draft's own. *)
 Definition scored : model N T := fun z =>
-  let '(s, accepted) := known z in
-  completed vocabulary (law_of (split s accepted (p z) (q z))) (q z).
+  let '(s, owed) := known z in
+  completed vocabulary (law_of (split s owed (p z) (q z))) (q z).
 
 Definition selected (length : nat) : law N (seq T) :=
   drafted <- independent (path vocabulary q length [::]) count ;; select scores_of drafted.
-
-Definition scored_multipath_block (length : nat) : law N (emission T) :=
-  path <- selected length ;; verify vocabulary p scored path.
-
-(* The same with greedy block verification, which leaves a modified target. *)
-Definition scored_greedy_block (length : nat) : law N (emission T) :=
-  greedy_block.greedy_block vocabulary p scored length (selected length).
 End Scored.
+
+Section Verifiers.
+Variables (p q : model N T) (count : nat).
+
+(* Verified as a block, a prefix passes on what can be accepted of the selected path. *)
+Definition scored_multipath_block (length : nat) : law N (emission T) :=
+  path <- selected (@least N) p q count length ;;
+  verify vocabulary p (scored (@least N) p q count) path.
+
+(* Verified greedily, it passes on all of it: an early block leaves the rest to later ones. *)
+Definition all_of_it (owed selected : N) : N := owed.
+
+(* The path is verified greedily, and the verification leaves a modified target. *)
+Definition scored_greedy_block (length : nat) : law N (emission T) :=
+  greedy_block.greedy_block vocabulary p (scored all_of_it p q count) length
+    (selected all_of_it p q count length).
+End Verifiers.
 End Programs.
 
 Local Arguments bind : simpl never.
@@ -2080,12 +2092,12 @@ have -> : x = 0 by apply/eqP; rewrite eq_le x_le0 x0.
 by rewrite mul0r add0r.
 Qed.
 
-Variables (count : nat) (s : scores) (accepted : R) (p q : T -> R).
-Hypothesis accepted0 : 0 <= accepted.
+Variables (count : nat) (s : scores) (owed : R) (p q : T -> R).
+Hypothesis owed0 : 0 <= owed.
 Hypothesis q_row : is_row q.
 Let q0 a : 0 <= q a. Proof. by case: q_row. Qed.
 Let q1 : \sum_a q a = 1. Proof. by case: q_row. Qed.
-Local Notation here := (@split (field_numbers R) T vocabulary count s accepted p q).
+Local Notation here := (@split (field_numbers R) T vocabulary count s owed p q).
 Local Notation ranked := (tokens here).
 
 Lemma mem_tokens a : (a \in ranked) = (q a != 0).
@@ -2169,12 +2181,12 @@ have [flat_ok _ _] := dealt_hands; rewrite ler_pdivr_mulr ?ms_gt0 ?size_ms //.
 rewrite mulrAC ler_pdivl_mulr ?ms_gt0 ?size_ms // !nth_most // -!reach_hand //.
 by apply: hands_fall flat_ok ler01 _; rewrite size_hands.
 Qed.
-Let owed : seq R := [seq accepted * p a | a <- ranked].
-Let owed_falls i : (0 < i < size ms)%N -> nth 0 owed i / m i <= nth 0 owed i.-1 / m i.-1.
+Let wanted : seq R := [seq owed * p a | a <- ranked].
+Let owed_falls i : (0 < i < size ms)%N -> nth 0 wanted i / m i <= nth 0 wanted i.-1 / m i.-1.
 Proof.
 case: i => [//|i] /=; rewrite size_ms => i_n; have i_n' := ltnW i_n.
-have owedE j : (j < n)%N -> nth 0 owed j / m j =
-    accepted / reach s * (p (nth some ranked j) / q (nth some ranked j)).
+have owedE j : (j < n)%N -> nth 0 wanted j / m j =
+    owed / reach s * (p (nth some ranked j) / q (nth some ranked j)).
   by move=> j_n; rewrite (nth_map some) // msE // invfM mulrACA.
 rewrite !owedE //; apply: ler_wpmul2l; first by rewrite divr_ge0 // ltW.
 have sorted_ranked : sorted (fun a b => p b / q b <= p a / q a) ranked.
@@ -2190,7 +2202,7 @@ Let sharesP : [/\ \sum_(c <- shares) c.1 = 1,
       (\sum_(c <- shares) c.1 * level ms most c.2 r) * m r = nth 0 (aim here) r].
 Proof.
 have size_most : size most = size ms by rewrite size_map size_hands size_ms.
-have size_owed : size owed = size ms by rewrite size_map size_ms.
+have size_owed : size wanted = size ms by rewrite size_map size_ms.
 have [size_aim aim_falls aim_reach aim_total] :=
   aim_in_reach size_owed size_most ms_gt0 most_falls owed_falls.
 pose h i : R := nth 0 (aim here) i / m i.
@@ -2343,7 +2355,7 @@ by rewrite -mulr_suml wt_given // mul1r.
 Qed.
 End Split.
 
-(* --------------------------------------------------------- scored multi-path block verification *)
+(* ------------------------------------------------------------------------- the two verifiers *)
 Section Theorems.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
@@ -2352,30 +2364,44 @@ Hypotheses (p_model : is_model p) (q_model : is_model q).
 Variable count : nat.
 Hypothesis some : (0 < count)%N.
 Local Notation K := count.
-Local Notation split := (@split (field_numbers R) T vocabulary K).
-Local Notation known_after := (@known_after (field_numbers R) T vocabulary p q K).
-Local Notation known := (@known (field_numbers R) T vocabulary p q K).
-Local Notation scores_of := (@scores_of (field_numbers R) T vocabulary p q K).
-Local Notation scored := (@scored (field_numbers R) T vocabulary p q K).
-Local Notation selected := (@selected (field_numbers R) T vocabulary p q K).
-Local Notation scored_multipath_block :=
-  (@scored_multipath_block (field_numbers R) T vocabulary p q K).
-Local Notation scored_greedy_block := (@scored_greedy_block (field_numbers R) T vocabulary p q K).
-Local Notation modified := (@greedy_block.modified (field_numbers R) T vocabulary p scored).
 Implicit Types (s : scores (field_numbers R)) (z x : seq T) (a : T) (n : nat).
 
 Let p0 z a : 0 <= p z a. Proof. by case: (p_model z). Qed.
-Let accepted z : R := (known z).2.
-Let here z := split (scores_of z) (accepted z) (p z) (q z).
+
+Let something s : ordered 0 s -> s <> [::] -> 0 < (reach s : R).
+Proof.
+case: s => [//|c s] /= /and3P[_ /and4P[_ _ _ m0] ok] _; rewrite reach_cons ltr_spaddl //.
+exact: proper_reach (ordered_proper ok).
+Qed.
+Let value_ge0 s : ordered 0 s -> 0 <= (value K s : R).
+Proof.
+move=> ok; have top := ordered_top ok ler01; have /andP[low _] := value_at K ok top.
+apply: le_trans low; rewrite mulr_ge0 ?(proper_reach (ordered_proper ok)) //.
+by rewrite mulr_ge0 ?ler0n // exprn_ge0 // subr_ge0.
+Qed.
+
+Section Selected.
+(* Anything may be passed on, but nothing negative. *)
+Variable passed_on : R -> R -> R.
+Hypothesis passed_on0 : forall owed selected, 0 <= owed -> 0 <= selected ->
+  0 <= passed_on owed selected.
+Local Notation split := (@split (field_numbers R) T vocabulary K).
+Local Notation known_after := (@known_after (field_numbers R) T vocabulary passed_on p q K).
+Local Notation known := (@known (field_numbers R) T vocabulary passed_on p q K).
+Local Notation scores_of := (@scores_of (field_numbers R) T vocabulary passed_on p q K).
+Local Notation scored := (@scored (field_numbers R) T vocabulary passed_on p q K).
+Local Notation selected := (@selected (field_numbers R) T vocabulary passed_on p q K).
+
+Let owed z : R := (known z).2.
+Let here z := split (scores_of z) (owed z) (p z) (q z).
 
 Lemma known_rcons z a :
-  known (rcons z a) = (after (here z) a, least (N := field_numbers R) (accepted z * p z a)
-    (law_of (here z) a)).
+  known (rcons z a) = (after (here z) a, passed_on (owed z * p z a) (law_of (here z) a)).
 Proof.
-rewrite /here /accepted /scores_of /known.
+rewrite /here /owed /scores_of /known.
 have after_ y u v : known_after y (rcons z a) u v =
     let st := known_after y z u v in let d := split st.1 st.2 (p (y ++ z)) (q (y ++ z)) in
-    (after d a, least (N := field_numbers R) (st.2 * p (y ++ z) a) (law_of d a)).
+    (after d a, passed_on (st.2 * p (y ++ z) a) (law_of d a)).
   elim: z y u v => [|b z IH] y u v /=; first by rewrite cats0.
   by rewrite IH cat_rcons.
 exact: after_.
@@ -2407,28 +2433,17 @@ rewrite !levelled_ge0 ?all_rev //; apply/allP => e e_in; apply: (allP ok).
   by apply: mem_drop e_in.
 by apply: mem_take e_in.
 Qed.
-Let something s : ordered 0 s -> s <> [::] -> 0 < (reach s : R).
-Proof.
-case: s => [//|c s] /= /and3P[_ /and4P[_ _ _ m0] ok] _; rewrite reach_cons ltr_spaddl //.
-exact: proper_reach (ordered_proper ok).
-Qed.
-Let value_ge0 s : ordered 0 s -> 0 <= (value K s : R).
-Proof.
-move=> ok; have top := ordered_top ok ler01; have /andP[low _] := value_at K ok top.
-apply: le_trans low; rewrite mulr_ge0 ?(proper_reach (ordered_proper ok)) //.
-by rewrite mulr_ge0 ?ler0n // exprn_ge0 // subr_ge0.
-Qed.
-
-Lemma known_ok z : ordered 0 (scores_of z) /\ 0 <= accepted z.
+Lemma known_ok z : ordered 0 (scores_of z) /\ 0 <= owed z.
 Proof.
 elim/last_ind: z => [|z a [ok v0]].
-  by rewrite /scores_of /accepted /known /= /proper /= !lexx !ltr01 !ler01.
-rewrite /scores_of /accepted known_rcons /= leastE le_minr mulr_ge0 //=.
-case E: (scores_of z) => [|c s]; first by rewrite /here E after_nothing law_nothing.
+  by rewrite /scores_of /owed /known /= /proper /= !lexx !ltr01 !ler01.
+rewrite /scores_of /owed known_rcons /=.
+case E: (scores_of z) => [|c s].
+  by rewrite /here E after_nothing passed_on0 ?law_nothing ?mulr_ge0.
 have pos : 0 < (reach (scores_of z) : R) by apply: (something ok); rewrite E.
 rewrite (aim_reached complete K (p z) v0 (q_model z) ok pos).
-have after_ok := after_ordered complete K (accepted z) (p z) (q_model z) ok pos a.
-by split; [exact: after_ok|exact: value_ge0].
+have after_ok := after_ordered complete K (owed z) (p z) (q_model z) ok pos a.
+by split; rewrite ?passed_on0 ?mulr_ge0 ?value_ge0.
 Qed.
 Lemma scores_rcons z a : scores_of (rcons z a) = after (here z) a.
 Proof. by rewrite {1}/scores_of known_rcons. Qed.
@@ -2468,9 +2483,9 @@ Qed.
 
 Lemma scoredE z :
   scored z = completed (N := field_numbers R) vocabulary (law_of (here z)) (q z).
-Proof. by rewrite /here /accepted /scores_of /scored.scored; case: (known z). Qed.
+Proof. by rewrite /here /owed /scores_of /scored.scored; case: (known z). Qed.
 
-(* The model of the selected path is a model. *)
+(* The model of the selected path is a model, whatever is passed on. *)
 Theorem scored_model : is_model scored.
 Proof.
 move=> z; rewrite scoredE; apply: (completed_row complete) (q_model z) => a.
@@ -2519,39 +2534,65 @@ rewrite /probability selected_scored -/(probability _ _) (path_prefix complete s
 by rewrite scored_text.
 Qed.
 
-(* So the outcome is that of block verification of a path drawn from that model. *)
+Lemma selected_path_of n : greedy_block.path_of scored n (selected n).
+Proof.
+split=> [|x]; first exact: selected_scored_law.
+rewrite /probability selected_scored -/(probability _ _).
+exact: (greedy_block.path_law complete scored_model).
+Qed.
+End Selected.
+
+(* Verified as a block. *)
+Section Block.
+Local Notation known := (@known (field_numbers R) T vocabulary (@least (field_numbers R)) p q K).
+Local Notation scores_of :=
+  (@scores_of (field_numbers R) T vocabulary (@least (field_numbers R)) p q K).
+Local Notation scored := (@scored (field_numbers R) T vocabulary (@least (field_numbers R)) p q K).
+Local Notation selected :=
+  (@selected (field_numbers R) T vocabulary (@least (field_numbers R)) p q K).
+Local Notation scored_multipath_block :=
+  (@scored_multipath_block (field_numbers R) T vocabulary p q K).
+
+Lemma least_ge0 (a b : R) : 0 <= a -> 0 <= b -> 0 <= least (N := field_numbers R) a b.
+Proof. by move=> a0 b0; rewrite leastE le_minr a0. Qed.
+Let rows_model : is_model scored. Proof. exact: scored_model least_ge0. Qed.
+Let has_law n : selects vocabulary scored n (selected n).
+Proof. exact: (selected_scored least_ge0). Qed.
+Let owed z : R := (known z).2.
+
+(* The outcome is that of block verification of a path drawn from the model of the selected path. *)
 Theorem scored_multipath_block_outcome n f :
   expected f (scored_multipath_block n) = expected f (block vocabulary p scored n).
-Proof. exact: selected_block (selected_scored n). Qed.
+Proof. exact: selected_block (has_law n). Qed.
 (* The probability that at least x is accepted. *)
 Theorem scored_multipath_block_accepts n x : accepts x (scored_multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p scored x [::] 1 else 0.
 Proof.
-rewrite -(block_accepts complete p_model scored_model).
-exact: scored_multipath_block_outcome.
+by rewrite -(block_accepts complete p_model rows_model); exact: scored_multipath_block_outcome.
 Qed.
-Lemma nothing_accepted z : scores_of z = [::] -> accepted z = 0.
+Lemma nothing_owed z : scores_of z = [::] -> owed z = 0.
 Proof.
-elim/last_ind: z => [//|z a IH] none; rewrite /accepted known_rcons /= leastE.
-have [law0 law_value] := scores_law z a; have [_ v0] := known_ok z.
-case E: (scores_of z) => [|c s]; first by rewrite (IH E) mul0r; apply/min_idPl.
+elim/last_ind: z => [//|z a IH] none; rewrite /owed known_rcons /= leastE -/(owed z).
+have [_ v0] := known_ok least_ge0 z; have := scores_law least_ge0 z a; rewrite -/(owed z).
+move: (law_of _ a) => x [law0 law_value]; case E: (scores_of z) => [|c s].
+  by rewrite (IH E) mul0r; apply/min_idPl.
 by rewrite law_value ?E // none; apply/min_idPr; rewrite mulr_ge0.
 Qed.
-Lemma accepted_kept z : accepted z = kept_mass (N := field_numbers R) p scored z [::] 1.
+Lemma owed_kept z : owed z = kept_mass (N := field_numbers R) p scored z [::] 1.
 Proof.
-elim/last_ind: z => [//|z a IH]; rewrite (kept_rcons p_model scored_model) ?ler01 // cat0s -IH scored_text.
-rewrite /accepted known_rcons /= leastE -/(accepted z).
-have [law0 law_value] := scores_law z a.
+elim/last_ind: z => [//|z a IH].
+rewrite (kept_rcons p_model rows_model) ?ler01 // cat0s -IH (scored_text least_ge0).
+rewrite /owed known_rcons /= leastE -/(owed z).
+have := scores_law least_ge0 z a; rewrite -/(owed z); move: (law_of _ a) => x [law0 law_value].
 case E: (scores_of z) => [|c s]; last by rewrite law_value ?E.
-have [ok _] := known_ok (rcons z a).
-by rewrite (nothing_accepted E) mul0r; transitivity (0 : R);
+have [ok _] := known_ok least_ge0 (rcons z a).
+by rewrite (nothing_owed E) mul0r; transitivity (0 : R);
   [apply/min_idPl|apply/esym/min_idPl; apply: value_ge0].
 Qed.
-(* What the rule takes for the probability that z is selected and accepted is the probability that
-   z is accepted. *)
+(* What the rule takes for owed to z is the probability that z is accepted. *)
 Theorem scored_multipath_block_known n z : accepts z (scored_multipath_block n) =
   if (size z <= n)%N then (known z).2 : R else 0.
-Proof. by rewrite scored_multipath_block_accepts -accepted_kept. Qed.
+Proof. by rewrite scored_multipath_block_accepts -owed_kept. Qed.
 (* Of a text that is accepted and a next token, the longer text is accepted with the target's share
    of it, or with the probability that the selected path starts with it, whichever is less. *)
 Theorem scored_multipath_block_next n z a : (size z < n)%N ->
@@ -2559,82 +2600,130 @@ Theorem scored_multipath_block_next n z a : (size z < n)%N ->
   Num.min (accepts z (scored_multipath_block n) * p z a)
     (probability (prefix (rcons z a)) (selected n)).
 Proof.
-move=> inside; rewrite !scored_multipath_block_accepts selected_scored_starts size_rcons inside.
-by rewrite ltnW // (kept_rcons p_model scored_model) ?ler01 // cat0s scored_text.
+move=> inside; rewrite !scored_multipath_block_accepts (selected_scored_starts least_ge0).
+rewrite size_rcons inside ltnW // (kept_rcons p_model rows_model) ?ler01 // cat0s.
+by rewrite (scored_text least_ge0).
 Qed.
 (* The probability that x alone is accepted and a is next. *)
 Theorem scored_multipath_block_ends n x a :
   ends x a (scored_multipath_block n) = end_mass p scored n x a [::] 1.
 Proof.
-rewrite -(block_ends complete p_model scored_model).
-exact: scored_multipath_block_outcome.
+by rewrite -(block_ends complete p_model rows_model); exact: scored_multipath_block_outcome.
 Qed.
 (* The outcome is a law. *)
 Theorem scored_multipath_block_law n : is_law (scored_multipath_block n).
 Proof.
-apply: (selected_block_law complete p_model scored_model) (selected_scored n).
-by case: (selected_scored_law n).
+apply: (selected_block_law complete p_model rows_model) (has_law n).
+by case: (selected_scored_law least_ge0 n).
 Qed.
 (* The text has the target's law, at every horizon. *)
 Theorem scored_multipath_block_lossless n : lossless p (scored_multipath_block n).
-Proof. exact: (selected_block_lossless complete p_model scored_model (selected_scored n)). Qed.
+Proof. exact: (selected_block_lossless complete p_model rows_model (has_law n)). Qed.
 (* The law is balanced. *)
 Theorem scored_multipath_block_balanced n : balanced p (scored_multipath_block n).
 Proof.
 apply/(lossless_balanced p (scored_multipath_block_law n)); exact: scored_multipath_block_lossless.
 Qed.
+End Block.
 
-(* The same with greedy block verification, which accepts what target and selected path share. *)
-Lemma selected_path_of n : greedy_block.path_of scored n (selected n).
+(* Verified greedily. *)
+Section Greedy.
+Local Notation all_of_it := (@all_of_it (field_numbers R)).
+Local Notation known := (@known (field_numbers R) T vocabulary all_of_it p q K).
+Local Notation scored := (@scored (field_numbers R) T vocabulary all_of_it p q K).
+Local Notation selected := (@selected (field_numbers R) T vocabulary all_of_it p q K).
+Local Notation text := (@text (field_numbers R) T).
+Local Notation scored_greedy_block := (@scored_greedy_block (field_numbers R) T vocabulary p q K).
+Local Notation modified := (@greedy_block.modified (field_numbers R) T vocabulary p scored).
+
+Lemma all_of_it_ge0 (a b : R) : 0 <= a -> 0 <= b -> 0 <= (all_of_it a b : R).
+Proof. by []. Qed.
+Let rows_model : is_model scored. Proof. exact: scored_model all_of_it_ge0. Qed.
+Let has_law n : greedy_block.path_of scored n (selected n).
+Proof. exact: (selected_path_of all_of_it_ge0). Qed.
+
+(* What the rule takes for owed to z is the probability that the target writes z. *)
+Theorem scored_greedy_block_known z : (known z).2 = text p [::] z.
 Proof.
-split=> [|x]; first exact: selected_scored_law.
-rewrite /probability selected_scored -/(probability _ _).
-exact: (greedy_block.path_law complete scored_model).
+by elim/last_ind: z => [//|z a IH]; rewrite known_rcons text_rcons /= -IH.
 Qed.
-(* With greedy block verification of the selected path the outcome is a law. *)
+(* The outcome is a law. *)
 Theorem scored_greedy_block_law n : is_law (scored_greedy_block n).
-Proof.
-exact: (greedy_block.greedy_block_law complete p_model scored_model (selected_path_of n)).
-Qed.
-(* It accepts what the target and the selected path share. *)
+Proof. exact: (greedy_block.greedy_block_law complete p_model rows_model (has_law n)). Qed.
+(* It accepts what the target and the selected path share: x with the probability that the target
+   writes x, or with the probability that the selected path starts with x, whichever is less. *)
 Theorem scored_greedy_block_accepts n x : accepts x (scored_greedy_block n) =
-  if (size x <= n)%N
-  then Num.min (text (N := field_numbers R) p [::] x) (text (N := field_numbers R) scored [::] x)
-  else 0.
+  Num.min (text p [::] x) (probability (prefix x) (selected n)).
 Proof.
-exact: (greedy_block.accepts_greedy_block complete p_model scored_model x (selected_path_of n)).
+rewrite (greedy_block.accepts_greedy_block complete p_model rows_model x (has_law n)).
+rewrite /greedy_block.shared (selected_scored_starts all_of_it_ge0) (scored_text all_of_it_ge0).
+by case: ifP => // _; apply/esym/min_idPr/text_ge0.
 Qed.
-(* The probability that x alone is accepted and a is next. *)
+(* The probability that x alone is accepted and a is next is
+   (s(x) - sum of s(xb) over all b) M(a|x), where s(x) is the probability that x is accepted, and M
+   is the modified target. *)
 Theorem scored_greedy_block_ends n x a : ends x a (scored_greedy_block n) =
-  greedy_block.shared_exactly p scored n x * modified n x a.
+  (accepts x (scored_greedy_block n) - \sum_b accepts (rcons x b) (scored_greedy_block n))
+  * modified n x a.
 Proof.
-exact: (greedy_block.ends_greedy_block complete p_model scored_model x a (selected_path_of n)).
+rewrite (greedy_block.ends_greedy_block complete p_model rows_model x a (has_law n)).
+rewrite /greedy_block.shared_exactly.
+rewrite (greedy_block.accepts_greedy_block complete p_model rows_model x (has_law n)).
+congr ((_ - _) * _); apply: eq_bigr => b _; apply/esym.
+exact: (greedy_block.accepts_greedy_block complete p_model rows_model _ (has_law n)).
 Qed.
 (* One iteration, continued by the modified target, has the target's law at every horizon. *)
 Theorem scored_greedy_block_lossless n t :
-  writes (modified n) t (scored_greedy_block n) = text (N := field_numbers R) p [::] t.
+  writes (modified n) t (scored_greedy_block n) = text p [::] t.
 Proof.
-exact: (greedy_block.greedy_block_lossless complete p_model scored_model t (selected_path_of n)).
+exact: (greedy_block.greedy_block_lossless complete p_model rows_model t (has_law n)).
 Qed.
-(* Its expected number of accepted tokens. *)
-Theorem scored_greedy_block_length n : expected (fun e => (size e.1)%:R) (scored_greedy_block n) =
-  greedy_block.shared_length p scored n.
+(* The expected number of accepted tokens is what the target and the selected path share, summed
+   over all texts of 1 to n tokens. *)
+Theorem scored_greedy_block_length n :
+  expected (fun e => (size e.1)%:R) (scored_greedy_block n) =
+  \sum_(k < n) \sum_(x : k.+1.-tuple T)
+    Num.min (text p [::] x) (probability (prefix (x : seq T)) (selected n)).
 Proof.
-exact: (greedy_block.expected_length complete p_model scored_model (selected_path_of n)).
+rewrite (greedy_block.expected_length complete p_model rows_model (has_law n)).
+apply: eq_bigr => k _; apply: eq_bigr => x _; rewrite (selected_scored_starts all_of_it_ge0).
+by rewrite size_tuple ltn_ord (scored_text all_of_it_ge0).
 Qed.
+End Greedy.
 End Theorems.
 
-(* Any number of iterations with greedy block verification, each against the target that the last
-   one left, with new drafts: the first tokens of the text have the target's law. *)
+(* Any number of iterations, each against the target that the last one left, with new drafts, are
+   lossless: what they write, continued by the target that is left, begins with t with probability
+   p(t). *)
+Theorem scored_greedy_decoded_lossless (R : realFieldType) (T : finType) (vocabulary : seq T)
+    (p draft : seq T -> T -> R) (count n iterations : nat) (t : seq T) :
+  perm_eq vocabulary (enum T) -> is_model p -> is_model draft -> (0 < count)%N ->
+  let draft_after written := greedy_block.after (N := field_numbers R) draft written in
+  let law written target := scored (N := field_numbers R) vocabulary
+    (@all_of_it (field_numbers R)) target (draft_after written) count in
+  let path written target := selected (N := field_numbers R) vocabulary
+    (@all_of_it (field_numbers R)) target (draft_after written) count n in
+  expected (fun o => greedy_block.begins_after o.2 t o.1) (greedy_block.decoded
+    (greedy_block.greedy_iteration vocabulary (fun _ _ => n) path law) iterations [::] p) =
+  text (N := field_numbers R) p [::] t.
+Proof.
+move=> complete p_ok draft_ok some draft_after law path.
+have after_ok written : is_model (draft_after written) by exact: greedy_block.after_model.
+apply: greedy_block.greedy_block_decoded_lossless => // written target target_ok.
+  exact: (scored_model complete _ _ count (@all_of_it_ge0 R)).
+exact: (selected_path_of complete _ _ some (@all_of_it_ge0 R)).
+Qed.
+(* The first tokens that iterations write, as many as there are iterations, have the target's law:
+   they begin with t with probability p(t). *)
 Theorem scored_greedy_decoded_starts (R : realFieldType) (T : finType) (vocabulary : seq T)
     (p draft : seq T -> T -> R) (count n iterations : nat) (t : seq T) :
   perm_eq vocabulary (enum T) -> is_model p -> is_model draft -> (0 < count)%N ->
   (size t <= iterations)%N ->
   let draft_after written := greedy_block.after (N := field_numbers R) draft written in
-  let law written target := scored (N := field_numbers R) vocabulary target (draft_after written)
-    count in
-  let path written target := selected (N := field_numbers R) vocabulary target
-    (draft_after written) count n in
+  let law written target := scored (N := field_numbers R) vocabulary
+    (@all_of_it (field_numbers R)) target (draft_after written) count in
+  let path written target := selected (N := field_numbers R) vocabulary
+    (@all_of_it (field_numbers R)) target (draft_after written) count n in
   probability (fun o => prefix t o.1) (greedy_block.decoded
     (greedy_block.greedy_iteration vocabulary (fun _ _ => n) path law) iterations [::] p) =
   text (N := field_numbers R) p [::] t.
@@ -2642,6 +2731,6 @@ Proof.
 move=> complete p_ok draft_ok some len draft_after law path.
 have after_ok written : is_model (draft_after written) by exact: greedy_block.after_model.
 apply: greedy_block.greedy_block_decoded_starts => // written target target_ok.
-  exact: scored_model.
-exact: selected_path_of.
+  exact: (scored_model complete _ _ count (@all_of_it_ge0 R)).
+exact: (selected_path_of complete _ _ some (@all_of_it_ge0 R)).
 Qed.
