@@ -179,6 +179,13 @@ def _special() -> _Rows:
         (2,),
     )
     yield (
+        "owed",
+        "what is owed at the second position depends on what was accepted at the first",
+        "quick",
+        fixed("112 144", "36 220", length=2),
+        (2,),
+    )
+    yield (
         "single-token",
         "V = 1: nothing to choose, all paths are one",
         "standard",

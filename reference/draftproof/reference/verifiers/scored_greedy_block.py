@@ -23,7 +23,7 @@ def scored_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> 
     optimum; one path is greedy block verification. Draftproof's own.
     """
     target, paths = instance.target, drafts.paths()
-    contenders = [contender(path, instance, _all_of_it) for path in paths]
+    contenders = [contender(path, instance, all_of_it) for path in paths]
     winner = chance.draw(smallest(tuple(each.scores for each in contenders)))
     selected = paths[winner]
     rows = [normalised(law) for law in contenders[winner].rows]
@@ -31,17 +31,17 @@ def scored_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> 
     if accepted == selected:
         return emission(drafts, selected, chance.draw(target(selected)))
     modified = modified_rows(
-        partial(_owed, instance), accepted, instance.length, instance.vocabulary
+        partial(owed, instance), accepted, instance.length, instance.vocabulary
     )
     return emission(drafts, accepted, chance.draw(modified[accepted]), modified)
 
 
-def _all_of_it(owed: Rational, _selected: Rational) -> Rational:
+def all_of_it(owing: Rational, _selected: Rational) -> Rational:
     """Return what is owed: an early block leaves the rest to later ones."""
-    return owed
+    return owing
 
 
-def _owed(instance: Instance, text: Path) -> Rational:
+def owed(instance: Instance, text: Path) -> Rational:
     """Return (p - Q')+ of a text: the mass that no selected path can cover."""
     return positive_part(instance.target.joint(text) - _selected(instance, text))
 
@@ -50,4 +50,4 @@ def _selected(instance: Instance, text: Path) -> Rational:
     """Return the probability that the selected path starts with a text."""
     if instance.draft.joint(text) == 0:
         return ZERO
-    return contender(text, instance, _all_of_it).rows[-1][text[-1]]
+    return contender(text, instance, all_of_it).rows[-1][text[-1]]

@@ -5,8 +5,8 @@ breaks; the kill matrix (`museum.kill_matrix`) shows the requirement, the lane a
 catch it. The controls must not be caught: they are lossless verifiers that are slow, or that look
 wrong.
 
-Rooms: `token`, `block`, `drafts`, `trees` and `stateful` for wrong rules, `shared_noise` and
-`boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`, and `serving` for
+Rooms: `token`, `block`, `drafts`, `trees`, `stateful` and `scored` for wrong rules, `shared_noise`
+and `boundaries` for randomness, `batches`, `numerics`, `drafting`, `pipelines`, and `serving` for
 faults that only act at the sizes that are served. Each module is a table: a correct verifier of
 `verifiers` or `texts`, and the wrong steps that replace some of its steps. `gates` has a family:
 every base fault behind every gate.
@@ -24,6 +24,7 @@ from draftproof.conformance.museum.mutants import (
     drafts,
     numerics,
     pipelines,
+    scored,
     serving,
     shared_noise,
     stateful,
@@ -41,6 +42,7 @@ MUTANTS: tuple[Mutant, ...] = (
     *drafts.MUTANTS,
     *trees.MUTANTS,
     *stateful.MUTANTS,
+    *scored.MUTANTS,
     *shared_noise.MUTANTS,
     *boundaries.MUTANTS,
     *batches.MUTANTS,
