@@ -147,7 +147,8 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             multipath.lossless traversal.lossless traversal.one_path
             traversal.is_rejection mixed.lossless mixed.value spechub.optimal
             spechub.over_rejection.condition mixed.over_ends.one mixed.optimal.two_tokens
-            scored.lossless scored.value""",
+            scored.lossless scored.value scored_greedy_block.lossless
+            scored_greedy_block.value""",
         "proved for a shape": "theorem.token theorem.scored theorem.scored.optimal",
         "argued": """block.is_token.one_hot block.over_token hierarchical.is_block paths.monotone
             spectr_gbv.released.probability.one
