@@ -26,6 +26,7 @@ from draftproof.reference.ledger import (
     claim_named,
     claim_to_json,
     exhibits,
+    limits,
     mixed,
     one_position,
     scored,
@@ -58,6 +59,7 @@ EVERY = [
     *spectr_gbv.CLAIMS,
     *mixed.CLAIMS,
     *scored.CLAIMS,
+    *limits.CLAIMS,
     *theorems.CLAIMS,
 ]
 
@@ -72,6 +74,8 @@ SLOW = {
     "greedy_block.bound",
     "greedy_block.lossless",
     "greedy_block.value",
+    "gap.division",
+    "guarded.over_block",
     "hierarchical.is_block",
     "mixed.ends",
     "mixed.lossless",
@@ -146,9 +150,10 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.optimal.one spectr_gbv.coupling
-            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path""",
+            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path gap.along_the_path gap.share
+            gap.guarantee gap.drafted_rows guarded.over_block""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
-            recursive_greedy_block.lossless scored.share""",
+            recursive_greedy_block.lossless scored.share gap.division""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released

@@ -11,6 +11,7 @@ in one line is no claim: `WITHDRAWN` says where such a one is told now.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds.
+- `limits`: what can be known along the paths, and what that costs.
 - `theorems`: theorems for all p and q of a shape.
 - `exhibits`: wrong verifiers.
 """
@@ -22,6 +23,7 @@ from typing import Any
 
 from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.ledger import (
+    limits,
     mixed,
     one_position,
     scored,
@@ -41,11 +43,18 @@ from draftproof.reference.ledger.claim import (
 )
 from draftproof.reference.ledger.claim import claim_to_json as _to_json
 
-CLAIMS: Mapping[str, Claim] = {
-    claim.id: claim
-    for part in (single_path, one_position, several_paths, spectr_gbv, mixed, scored, theorems)
-    for claim in part.CLAIMS
-}
+PARTS = (
+    single_path,
+    one_position,
+    several_paths,
+    spectr_gbv,
+    mixed,
+    scored,
+    limits,
+    theorems,
+)
+
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for part in PARTS for claim in part.CLAIMS}
 
 VERDICTS: Mapping[str, Verdict] = verdicts(CLAIMS.values())
 
