@@ -34,6 +34,7 @@ from draftproof.reference.ledger import (
     single_path,
     spectr_gbv,
     theorems,
+    two_iterations,
     verdicts,
 )
 from draftproof.reference.ledger.claim import Scope
@@ -60,6 +61,7 @@ EVERY = [
     *mixed.CLAIMS,
     *scored.CLAIMS,
     *limits.CLAIMS,
+    *two_iterations.CLAIMS,
     *theorems.CLAIMS,
 ]
 
@@ -77,6 +79,7 @@ SLOW = {
     "gap.division",
     "guarded.over_block",
     "hierarchical.is_block",
+    "iterations.two",
     "mixed.ends",
     "mixed.lossless",
     "mixed.optimal.two_tokens",
@@ -151,15 +154,17 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.optimal.one spectr_gbv.coupling
             spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path gap.along_the_path gap.share
-            gap.guarantee gap.drafted_rows guarded.over_block""",
+            gap.guarantee gap.drafted_rows guarded.over_block iterations.two""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
-            recursive_greedy_block.lossless scored.share gap.division""",
+            recursive_greedy_block.lossless scored.share gap.division
+            iterations.two.ahead""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released
             spectr_gbv.over_rejection spechub.over_rejection
             spechub.over_rejection_without_replacement optimum.prefixes.any rejection.duplicates
-            mixed.over_multipath mixed.over_block scored.over_block""",
+            mixed.over_multipath mixed.over_block scored.over_block
+            iterations.two.one_of_both""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(

@@ -12,6 +12,7 @@ in one line is no claim: `WITHDRAWN` says where such a one is told now.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds.
 - `limits`: what can be known along the paths, and what that costs.
+- `two_iterations`: one path over two iterations.
 - `theorems`: theorems for all p and q of a shape.
 - `exhibits`: wrong verifiers.
 """
@@ -31,6 +32,7 @@ from draftproof.reference.ledger import (
     single_path,
     spectr_gbv,
     theorems,
+    two_iterations,
 )
 from draftproof.reference.ledger.claim import (
     Claim,
@@ -51,6 +53,7 @@ PARTS = (
     mixed,
     scored,
     limits,
+    two_iterations,
     theorems,
 )
 
