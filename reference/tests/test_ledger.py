@@ -26,6 +26,7 @@ from draftproof.reference.ledger import (
     claim_named,
     claim_to_json,
     exhibits,
+    limits,
     mixed,
     one_position,
     scored,
@@ -34,6 +35,7 @@ from draftproof.reference.ledger import (
     single_path,
     spectr_gbv,
     theorems,
+    two_iterations,
     verdicts,
 )
 from draftproof.reference.ledger.claim import Scope
@@ -60,6 +62,8 @@ EVERY = [
     *mixed.CLAIMS,
     *scored.CLAIMS,
     *scored_greedy.CLAIMS,
+    *limits.CLAIMS,
+    *two_iterations.CLAIMS,
     *theorems.CLAIMS,
 ]
 
@@ -74,7 +78,10 @@ SLOW = {
     "greedy_block.bound",
     "greedy_block.lossless",
     "greedy_block.value",
+    "gap.division",
+    "guarded.over_block",
     "hierarchical.is_block",
+    "iterations.two",
     "mixed.ends",
     "mixed.lossless",
     "mixed.optimal.two_tokens",
@@ -155,12 +162,13 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement.condition optimum.without_replacement
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.optimal.one spectr_gbv.coupling
-            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path
+            spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path gap.along_the_path gap.share
+            gap.guarantee gap.drafted_rows guarded.over_block iterations.two
             scored_greedy_block.optimal.one scored_greedy_block.over_scored.two
             scored_greedy_block.over_greedy_block.two""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
             recursive_greedy_block.lossless scored.share scored_greedy_block.share
-            scored_greedy_block.later""",
+            scored_greedy_block.later gap.division iterations.two.ahead""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released
@@ -168,7 +176,8 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spechub.over_rejection_without_replacement optimum.prefixes.any rejection.duplicates
             mixed.over_multipath mixed.over_block scored.over_block
             scored_greedy_block.over_scored scored_greedy_block.over_greedy_block
-            scored_greedy_block.over_spectr_gbv scored_greedy_block.iterations""",
+            scored_greedy_block.over_spectr_gbv scored_greedy_block.iterations
+            iterations.two.one_of_both""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(

@@ -12,6 +12,8 @@ in one line is no claim: `WITHDRAWN` says where such a one is told now.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds; `scored_greedy`: the
   second with a modified target.
+- `limits`: what can be known along the paths, and what that costs.
+- `two_iterations`: one path over two iterations.
 - `theorems`: theorems for all p and q of a shape.
 - `exhibits`: wrong verifiers.
 """
@@ -23,6 +25,7 @@ from typing import Any
 
 from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.ledger import (
+    limits,
     mixed,
     one_position,
     scored,
@@ -31,6 +34,7 @@ from draftproof.reference.ledger import (
     single_path,
     spectr_gbv,
     theorems,
+    two_iterations,
 )
 from draftproof.reference.ledger.claim import (
     Claim,
@@ -43,14 +47,20 @@ from draftproof.reference.ledger.claim import (
 )
 from draftproof.reference.ledger.claim import claim_to_json as _to_json
 
-CLAIMS: Mapping[str, Claim] = {
-    claim.id: claim
-    for part in (
-        *(single_path, one_position, several_paths, spectr_gbv),
-        *(mixed, scored, scored_greedy, theorems),
-    )
-    for claim in part.CLAIMS
-}
+PARTS = (
+    single_path,
+    one_position,
+    several_paths,
+    spectr_gbv,
+    mixed,
+    scored,
+    scored_greedy,
+    limits,
+    two_iterations,
+    theorems,
+)
+
+CLAIMS: Mapping[str, Claim] = {claim.id: claim for part in PARTS for claim in part.CLAIMS}
 
 VERDICTS: Mapping[str, Verdict] = verdicts(CLAIMS.values())
 
