@@ -161,6 +161,12 @@ FLAGS = {
             "tests-prefixes-path-by-path",
             "drafts-that-all-differ",
             "drafts-that-all-agree",
+            "selected-against-the-draft",
+            "first-of-scores-in-one-cell",
+            "any-path-for-the-smallest",
+            "scores-that-owe-all",
+            "scored-greedy-by-accepted-mass",
+            "scored-greedy-as-a-block",
         ),
     ),
     "state": Flag(
@@ -173,6 +179,7 @@ FLAGS = {
             "modifies-one-position-more",
             "modifies-one-position-less",
             "ratio-without-the-next-token",
+            "scored-greedy-owes-as-for-one-path",
         ),
     ),
     "ties": Flag(

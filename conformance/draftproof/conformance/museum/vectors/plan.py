@@ -48,6 +48,7 @@ _LAWS = {
         "several.*.disjoint.k2",
         "several.*.point.draft.k2",
         "several.*.banked.k2",
+        "several.iid.owed.k2",
         "tree.*.v2.b1x2",
     ),
     "standard": (
