@@ -22,6 +22,7 @@ from draftproof.reference.ledger import (
     Derivation,
     Unfounded,
     Verdict,
+    best_drafts,
     check,
     claim_named,
     claim_to_json,
@@ -57,6 +58,7 @@ from draftproof.reference.verifiers.token import token
 EVERY = [
     *single_path.CLAIMS,
     *one_position.CLAIMS,
+    *best_drafts.CLAIMS,
     *several_paths.CLAIMS,
     *spectr_gbv.CLAIMS,
     *mixed.CLAIMS,
@@ -165,10 +167,11 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path gap.along_the_path gap.share
             gap.guarantee gap.drafted_rows guarded.over_block iterations.two
             scored_greedy_block.optimal.one scored_greedy_block.over_scored.two
-            scored_greedy_block.over_greedy_block.two""",
+            scored_greedy_block.over_greedy_block.two
+            drafts.marginals""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
             recursive_greedy_block.lossless scored.share scored_greedy_block.share
-            scored_greedy_block.later gap.division iterations.two.ahead""",
+            scored_greedy_block.later gap.division iterations.two.ahead drafts.shape""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released

@@ -8,6 +8,7 @@ in one line is no claim: `WITHDRAWN` says where such a one is told now.
 
 - `single_path`: token, block and greedy block verification of one path.
 - `one_position`: several drafts of one token, and the optimum.
+- `best_drafts`: what to draft.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds; `scored_greedy`: the
@@ -25,6 +26,7 @@ from typing import Any
 
 from draftproof.reference.errors import Unsupported, unknown
 from draftproof.reference.ledger import (
+    best_drafts,
     limits,
     mixed,
     one_position,
@@ -50,6 +52,7 @@ from draftproof.reference.ledger.claim import claim_to_json as _to_json
 PARTS = (
     single_path,
     one_position,
+    best_drafts,
     several_paths,
     spectr_gbv,
     mixed,

@@ -1,0 +1,142 @@
+"""What to draft: the best joint laws of the drafts of one token, and the best shapes of few drafts.
+
+Argued: what K drafts of law q can reach if they are drawn together as well as possible. Observed:
+of three ways to draft four tokens, each is the best somewhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import partial
+
+from draftproof.reference.drafting import subsets
+from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope, by_figures
+from draftproof.reference.ledger.instances import example
+from draftproof.reference.ledger.mixed import ONE_POSITION
+from draftproof.reference.ledger.quantities import (
+    Quantity,
+    any_of,
+    ascending,
+    best_stateless,
+    equal,
+    optimum,
+)
+from draftproof.reference.model import Instance, Row
+from draftproof.reference.rational import Rational, rational, total
+from draftproof.reference.rows import mass
+
+
+def wanted(instance: Instance) -> Row:
+    """Return min(p, K q) of every token."""
+    p, q = instance.target(()), instance.draft(())
+    return tuple(min(a, instance.drafts * x) for a, x in zip(p, q, strict=True))
+
+
+def drawn_for(instance: Instance) -> Rational:
+    """Return the acceptance rate of K > 1 drafts of law q that are drawn for p.
+
+    One is drawn from a law between min(p, K q) and K q, the others from what is left of K q.
+    """
+    p, q, drafts = instance.target(()), instance.draft(()), instance.drafts
+    least = wanted(instance)
+    rest = (1 - total(least)) / (drafts - total(least))
+    first = tuple(a + rest * (drafts * x - a) for a, x in zip(least, q, strict=True))
+    others = tuple((drafts * x - a) / (drafts - 1) for a, x in zip(first, q, strict=True))
+    return 1 + min(
+        mass(p, H) - mass(first, H) * mass(others, H) ** (drafts - 1)
+        for H in subsets(range(instance.vocabulary))
+    )
+
+
+MOST = Quantity("sum of min(p, K q)", lambda instance: total(wanted(instance)))
+CERTAIN = Quantity(
+    "1 - (1 - 1/K)^K of it",
+    lambda here: (1 - (1 - rational(1) / here.drafts) ** here.drafts) * MOST(here),
+)
+
+WAYS = {
+    "one path of four": (4, 1, "iid"),
+    "two paths of two": (2, 2, "iid"),
+    "two without replacement": (2, 2, "without_replacement"),
+    "four of one token": (1, 4, "iid"),
+    "three of one token, without replacement": (1, 3, "without_replacement"),
+}
+
+
+def swapped(e: Rational) -> Instance:
+    """Return p = (1 - 2e, e, e) and q = (e, 1 - 2e, e), of which one draft is accepted with 3e."""
+    return example(f"{1 - 2 * e} {e} {e}", f"{e} {1 - 2 * e} {e}")
+
+
+ERRORS = tuple(rational(n) / 20 for n in (1, 3, 5))
+
+
+def by_shape() -> Mapping[str, Figure]:
+    """Return the optimum of every way to draft, rounded down, by the rate of one draft."""
+    return {
+        f"rate {3 * e}, {way}": f"{int(1000 * best_stateless(drawn))}/1000"
+        for e in ERRORS
+        for way, (length, drafts, scheme) in WAYS.items()
+        for drawn in [replace(swapped(e), length=length, drafts=drafts, scheme=scheme)]
+    }
+
+
+ours = partial(Claim, source="draftproof")
+
+CLAIMS = (
+    ours(
+        id="drafts.marginals",
+        statement="""Of K drafts of one token that have the law q each, and are drawn together in
+        any way, no lossless verifier accepts more than the sum of min(p, K q). Some joint law,
+        which depends on p, lets it accept that; independent drafts, which do not, let it accept at
+        least 1 - (1 - 1/K)^K of that.""",
+        shape="any V; L = 1; any K > 1",
+        examined=ONE_POSITION,
+        proof="""Token i is among the drafts with probability K q(i) at most, so it is accepted with
+        min(p(i), K q(i)) at most. Let a be a law with min(p, K q) <= a <= K q. Draw one draft from
+        a, the others from (K q - a)/(K - 1), and put them in random order: then each has the law q.
+        Accept the one from a, i, with probability min(p(i), K q(i))/a(i). And of independent drafts
+        K-SEQ with the factor K accepts 1 - (1 - b)^K (k_seq.lossless), K b being the sum of min(p,
+        K q): by concavity at least 1 - (1 - 1/K)^K of K b.""",
+        rests_on=("k_seq.lossless",),
+        refuted=any_of(
+            equal(Quantity("drawn for p", drawn_for), MOST),
+            ascending(CERTAIN, optimum, MOST),
+        ),
+        recorded=Derivation(467),
+    ),
+    ours(
+        id="drafts.shape",
+        statement="""Which way to draft about four tokens lets a verifier accept most depends on the
+        acceptance rate of one draft: with p = (1 - 2e, e, e) and q = (e, 1 - 2e, e) everywhere it
+        is one path at the rate 3/4, two paths without replacement at 9/20, and different tokens of
+        one position at 3/20.""",
+        shape="V = 3; L = 4, K = 1; L = 2, K = 2; L = 1, K = 3 and 4",
+        examined=Scope(
+            "the three models; stateless optima, rounded down", lambda: map(swapped, ERRORS)
+        ),
+        refuted=by_figures,
+        known=by_shape,
+        recorded=Derivation(
+            3,
+            {
+                "rate 3/20, one path of four": "241/1000",
+                "rate 3/20, two paths of two": "271/1000",
+                "rate 3/20, two without replacement": "736/1000",
+                "rate 3/20, four of one token": "285/1000",
+                "rate 3/20, three of one token, without replacement": "1000/1000",
+                "rate 9/20, one path of four": "1032/1000",
+                "rate 9/20, two paths of two": "937/1000",
+                "rate 9/20, two without replacement": "1284/1000",
+                "rate 9/20, four of one token": "777/1000",
+                "rate 9/20, three of one token, without replacement": "1000/1000",
+                "rate 3/4, one path of four": "2367/1000",
+                "rate 3/4, two paths of two": "1742/1000",
+                "rate 3/4, two without replacement": "1895/1000",
+                "rate 3/4, four of one token": "1000/1000",
+                "rate 3/4, three of one token, without replacement": "1000/1000",
+            },
+        ),
+    ),
+)
