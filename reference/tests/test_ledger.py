@@ -167,7 +167,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             spectr_gbv.over_rejection spechub.over_rejection
             spechub.over_rejection_without_replacement optimum.prefixes.any rejection.duplicates
             mixed.over_multipath mixed.over_block scored.over_block
-            iterations.two.one_of_both""",
+            iterations.two.one_of_both scored.guarantee""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(
