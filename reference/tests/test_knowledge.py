@@ -78,7 +78,7 @@ def test_the_three_are_bounded_by_a_strangers_program() -> None:
     assert limits.of_the_three()["largest mean from the drafted rows"] == rational("143/96")
     alone = [by_a_stranger(p, q, [world]) for world in worlds]
     assert sum(alone) / 3 == pytest.approx(97 / 64)
-    assert alone == pytest.approx([float(stateless(world).value) for world in limits.THREE])
+    assert alone == pytest.approx([float(stateless(world).value) for world in limits.three(2)])
 
 
 @pytest.mark.parametrize("tokens", [2, 3])

@@ -180,7 +180,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             mixed.over_multipath mixed.over_block scored.over_block
             scored_greedy_block.over_scored scored_greedy_block.over_greedy_block
             scored_greedy_block.over_spectr_gbv scored_greedy_block.iterations
-            iterations.two.one_of_both""",
+            iterations.two.one_of_both scored.guarantee""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(

@@ -13,7 +13,6 @@ from draftproof.reference.ledger.instances import example, seeded
 from draftproof.reference.ledger.quantities import expected_tokens
 from draftproof.reference.model import Instance, Path
 from draftproof.reference.optimum.two_iterations import two_iterations
-from draftproof.reference.rational import rational
 
 
 def common(one: Path, other: Path) -> int:
@@ -63,16 +62,6 @@ def by_a_stranger(instance: Instance) -> float:
 )
 def test_the_optimum_is_a_strangers(instance: Instance) -> None:
     assert float(two_iterations(instance).value) == pytest.approx(by_a_stranger(instance))
-
-
-def test_the_bonus_can_pay_for_the_rejected() -> None:
-    """After an accepted 1 the next token is always 1; so the rejected 0 leaves the draft's law."""
-    best = two_iterations(example("1/3 2/3", "2/3 1/3"))
-    assert best.value == rational("94/27")
-    text = best.solution
-    rejected, accepted = text["text", (1,), ()], text["text", (1, 1), ()]
-    assert rejected == accepted == rational("1/3")
-    assert text["text", (1,), (0,)] == rejected * rational("2/3")
 
 
 def test_where_draft_and_target_agree_all_is_accepted() -> None:

@@ -12,7 +12,7 @@ mean stateless optimum, and on single ones it is less. Refuted: that it is never
 verification of one path for long drafts, nor below greedy multi-path block verification, that one
 more path never lowers it, and that it is optimal.
 A rule that sees only the drafted paths cannot know whether the mass that it gives up would have
-been worth more later; that no such rule is optimal is not claimed.
+been worth more later: `limits` says what that costs.
 """
 
 from __future__ import annotations

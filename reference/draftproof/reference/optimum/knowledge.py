@@ -7,8 +7,8 @@ for all worlds at once, with unknowns that worlds share:
 
  - `along_the_path`: the verifier selects a path, and Q'(l) is a function of the rows along l.
  - `from_the_drafts`: it stops somewhere on the drafted paths, as a function of the drafts and of
-   all rows along them. What it writes next may still depend on all rows, so this is a bound, and
-   the more rows a verifier needs for its next token the less it may reach the bound.
+   all rows along them. What it writes next may depend on all rows, so the value is an upper bound
+   for verifiers that know no other rows then either.
 
 A rule for all models is a rule for every family. Worlds of weight 0 have no part in the mean, but
 the rule has to serve them.
