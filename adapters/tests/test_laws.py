@@ -20,6 +20,7 @@ SINGLE = ("token", "block", "greedy_block")
 PAIRS = (
     "multipath_block",
     "mixed_multipath_block",
+    "scored_multipath_block",
     "recursive_greedy_block",
     "traversal",
     "traversal_without_replacement",
