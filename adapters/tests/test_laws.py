@@ -21,6 +21,7 @@ PAIRS = (
     "multipath_block",
     "mixed_multipath_block",
     "scored_multipath_block",
+    "scored_greedy_block",
     "recursive_greedy_block",
     "traversal",
     "traversal_without_replacement",

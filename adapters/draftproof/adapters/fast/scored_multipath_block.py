@@ -28,14 +28,16 @@ def scored_multipath_block(batch: Batch, noise: Tensor) -> Result:
         for k in range(batch.drafts):
             # All paths have one root.
             if i > 0 or k == 0:
-                p, q = drafted_rows(batch, k, i)
+                path = torch.full_like(batch.lengths, k)
+                p, q = drafted_rows(batch, path, i, batch.lengths)
                 ranks = ranked(p, q)
                 here = split(scores[k], ranks, ranks.ratio, ranks.unsaid, weights[k], batch.drafts)
             passing = torch.where(batch.lengths == i, weights[k], here.passing)
             prefixes.append(torch.stack((passing, here.owed, here.high), 1))
             token = batch.tokens[:, k, i, None]
             ratio = ratios(p.gather(1, token), q.gather(1, token))
-            scores[k] = here.after(ranks.place(ratio))
+            if batch.drafts > 1:
+                scores[k] = here.after(ranks.place(ratio))
             weights[k] = here.weight(ratio[:, 0]).clamp(max=1)
     prefixes += [torch.stack((weight, weight, weight), 1) for weight in weights]
     path = draw(smallest(scores), noise[:, 0])
@@ -44,16 +46,14 @@ def scored_multipath_block(batch: Batch, noise: Tensor) -> Result:
     return emitted(batch, path, passing, owed, high, noise[:, 1:])
 
 
-def drafted_rows(batch: Batch, k: int, depth: int) -> tuple[Tensor, Tensor]:
-    """Return the rows p, q [B, V] at a depth of path k.
+def drafted_rows(batch: Batch, path: Tensor, depth: int, until: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the rows p, q [B, V] at a depth of each request's `path` [B].
 
-    Behind a request's draft both are certain of token 0, which the path has there: nothing changes.
+    From the depth `until` [B] on both are certain of token 0, which changes nothing.
     """
-    path = torch.full_like(batch.lengths, k)
-    is_drafted = (depth < batch.lengths)[:, None]
     sure = torch.arange(batch.vocabulary, device=path.device) == 0
     p, q = (
-        torch.where(is_drafted, rows.row(path, depth, room), sure.to(room.dtype))
+        torch.where((depth < until)[:, None], rows.row(path, depth, room), sure.to(room.dtype))
         for rows, room in zip((batch.p, batch.q), batch.room[:2], strict=True)
     )
     return p, q

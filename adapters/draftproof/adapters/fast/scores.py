@@ -20,19 +20,17 @@ what the target is owed beyond Q' is (owed p - high q)+, and its mass is -c.
 So have the tie classes. While an edge k is there, all that was served until time t has the sum
 t W(k) at k, so what is left is F - t W there. What is left is concave, and no less than F - t W
 anywhere: it is the least concave function above F - t W, and the tie classes of time t are its
-straight pieces. Of them only the drafted token's is followed from t = 0 to 1. A piece of F - t W
-grows when another edge comes up to the line through it, which happens at gap(F) / gap(W), the gaps
-of F and W to their own lines there. One sweep over the row finds the next one; there are about ten,
-at V = 2,000 as at V = 128,000, where p and q are unlike each other token by token. Each of them
-adds two cells at most, so a path has about ten cells for each of its tokens.
+straight pieces. Of them only the drafted token's is followed from t = 0 to 1, see `ties`. It may
+grow as often as there are ranks, so a path may have as many cells as there are tokens in all rows so
+far. Neighbours of equal density are one.
 
 Numerics. Sums over a row are float64 in the order of the ranks. A sum that is off by a rounding
 moves an edge of a class by what changes Q' as little. Tokens of equal ratios have no edge between
 them: equal quotients of floats are rounded equally. Nothing is rounded that changes a weight of 1:
 it is the quotient of owed p/q and the same number between `low` and `high`.
 
-How many sweeps and cells there are depends on the rows: the host asks after every sweep whether
-there is another one. The memory is that of some twenty rows of float64 for every request.
+How many sweeps and cells there are depends on the rows, so the host waits for the device. The
+memory is that of some twenty rows of float64 for every request, and of the cells of its paths.
 """
 
 from __future__ import annotations
@@ -46,6 +44,8 @@ import numpy
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+
+from draftproof.adapters.fast.ties import joining
 
 _BELOW_ONE = 1 - 2.0**-53
 
@@ -207,101 +207,23 @@ class ScoreSplit:
         against = self.more + (self.reach - self.owed).clamp(min=0)
         return torch.where(against > 0, self.more / against, 1)
 
+    def law(self, wanted: Tensor) -> Tensor:
+        """Return Q'/q [B] of a token, of the target's share over q's [B]."""
+        return (self.owed * wanted).clamp(self.low, self.high)
+
     def weight(self, wanted: Tensor) -> Tensor:
-        """Return what is owed to a token, over its Q' [B], of the target's share over q's [B]."""
-        owed = self.owed * wanted
-        return owed / owed.clamp(self.low, self.high)
+        """Return what is owed to a token over its Q' [B], of the target's share over q's [B]."""
+        return self.owed * wanted / self.law(wanted)
 
     def after(self, place: Tensor) -> Scores:
         """Return the scores of the paths that go on with a token at X = `place` [B, 1]."""
-        mass, _, _ = self._rows
+        mass, worth, aim = self._rows
         edges = torch.arange(mass.shape[1], device=mass.device)
         is_left, last = mass <= place, mass.shape[1] - 1
         left = torch.where(self._is_edge & is_left, edges, 0).amax(1)
         right = torch.where(self._is_edge & ~is_left, edges, last).amin(1)
-        return self._scores.tied(mass, self._joining(left, right))
-
-    def _joining(self, left: Tensor, right: Tensor) -> Tensor:
-        """Return when each rank [B, V] joins the tie class of the edges `left` and `right` [B].
-
-        The height of the class at a place inside of it is the largest of all chords over that
-        place, and a chord's height falls evenly with the time: from one chord to another one that
-        is to come, the chord that is highest where the two cross comes between them. If there is
-        none, that is where the one follows the other.
-        """
-        mass, worth, aim = (row.flatten() for row in self._rows)
-        rows, size = self._is_edge.shape
-        middle = mass.new_empty(0)
-        first = torch.arange(rows, device=mass.device) * size
-        inner = torch.stack((left, right), 1) + first[:, None]
-        outer = torch.stack((first, first + size - 1), 1)
-        middle = mass[inner].mean(1)
-        found = mass.new_full((rows * size,), -1.0)
-        found[inner[:, 0]] = 0
-        row = torch.arange(rows, device=mass.device)
-        points = self._is_edge.flatten().nonzero()[:, 0]
-        chord = points // size
-        points, chord = _between(points, chord, inner, outer)
-        while len(inner):
-            # Heights at the middle of the class, at time 0 and how they fall.
-            at = middle[row]
-            f, w = _height(mass, aim, inner, at), _height(mass, worth, inner, at)
-            to_f, to_w = _height(mass, aim, outer, at), _height(mass, worth, outer, at)
-            fall = w - to_w
-            time = torch.where(fall > 0, (f - to_f) / fall, 1).clamp(0, 1)
-            height = f - time * w
-            every = torch.cat((points, inner.flatten(), outer.flatten()))
-            ends = torch.arange(len(row), device=row.device).repeat_interleave(2)
-            of = torch.cat((chord, ends, ends))
-            offset = mass[every] - at[of]
-            side = 2 * of + (offset > 0)
-            level, closeness = aim[every] - time[of] * worth[every], offset.abs().reciprocal()
-            best = inner
-            while True:
-                key = (level - height[of]) * closeness
-                most = torch.full_like(closeness[: 2 * len(row)], -torch.inf)
-                most = most.scatter_reduce(0, side, key, "amax")
-                which = torch.where(key == most[side], every, -1)
-                highest = torch.full_like(side[: 2 * len(row)], -1)
-                highest = highest.scatter_reduce(0, side, which, "amax").view(-1, 2)
-                up = _height(mass, aim, highest, at) - time * _height(mass, worth, highest, at)
-                is_up = up > height
-                best = torch.where(is_up[:, None], highest, best)
-                height = torch.where(is_up, up, height)
-                if not is_up.any():
-                    break
-            is_new = (best != inner).any(1) & (best != outer).any(1)
-            done_in, done_out, done_time = inner[~is_new], outer[~is_new], time[~is_new]
-            for begin, end in ((done_out[:, 0], done_in[:, 0]), (done_in[:, 1], done_out[:, 1])):
-                found[begin[begin < end]] = done_time[begin < end]
-            new = best[is_new]
-            number = is_new.cumsum(0) - 1
-            is_in = is_new[chord]
-            points, chord = points[is_in], number[chord[is_in]]
-            count = len(new)
-            is_outer = (points < new[chord, 0]) | (points > new[chord, 1])
-            chord = torch.where(is_outer, chord + count, chord)
-            inner, outer = torch.cat((inner[is_new], new)), torch.cat((new, outer[is_new]))
-            row = row[is_new].repeat(2)
-            points, chord = _between(points, chord, inner, outer)
-        found = found.view(rows, size)[:, :-1]
-        ranks = torch.arange(size - 1, device=mass.device)
-        start = torch.where(found >= 0, ranks, 0).cummax(1).values
-        return found.gather(1, start)
-
-
-def _between(points, chord, inner, outer):
-    inside, outside = inner[chord], outer[chord]
-    left = (outside[:, 0] < points) & (points < inside[:, 0])
-    right = (inside[:, 1] < points) & (points < outside[:, 1])
-    is_in = left | right
-    return points[is_in], chord[is_in]
-
-
-def _height(mass: Tensor, row: Tensor, chord: Tensor, at: Tensor) -> Tensor:
-    """Return the height at a place [N] of a chord [N, 2] of a row."""
-    (x, end), (y, top) = (each[chord].unbind(1) for each in (mass, row))
-    return y + (top - y) * ((at - x) / (end - x))
+        ends = torch.stack((left, right), 1)
+        return self._scores.tied(mass, joining(mass, worth, aim, self._is_edge, ends))
 
 
 def split(

@@ -42,6 +42,10 @@ class Text:
     """The name of the module, None for the algorithm's."""
     is_stateful: bool = False
     """Whether an iteration leaves a state to the next."""
+    waits: bool = False
+    """Whether it waits for the device: how much is computed depends on the rows.
+
+    Then neither is a call compiled without a break, nor captured in a graph."""
     forms: tuple[str, ...] = FORMS
     """Those of `FORMS` that it has."""
 
@@ -81,8 +85,15 @@ _TEXTS = (
     Text("multipath_block", numbers=1, module="mixture"),
     # Each position needs two sorts of a row before the next one: no kernel is fast at that.
     Text("mixed_multipath_block", numbers=2, module="mixture", forms=("torch",)),
-    # How many sweeps a position needs depends on its rows.
-    Text("scored_multipath_block", numbers=1, draws=1, forms=("torch",)),
+    Text("scored_multipath_block", numbers=1, draws=1, waits=True, forms=("torch",)),
+    Text(
+        "scored_greedy_block",
+        numbers=1,
+        draws=1,
+        is_stateful=True,
+        waits=True,
+        forms=("torch",),
+    ),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
     Text("recursive_greedy_block", module="greedy_block", is_stateful=True),
