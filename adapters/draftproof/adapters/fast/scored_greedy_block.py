@@ -50,7 +50,7 @@ def scored_greedy_block(batch: Batch, noise: Tensor) -> Result:
     p, q = rows_behind(batch, path, accepted)
     a, c = (each.gather(1, accepted[:, None]) for each in (a, c))
     owed = torch.addcmul(p.double() * a, q.double(), c, value=-1).clamp_(min=0)
-    token = draw(owed, noise[:, -1])
+    token = draw(torch.where(owed.sum(1, keepdim=True) > 0, owed, p.double()), noise[:, -1])
 
     row = torch.arange(len(path), device=path.device)
     emitted = pad(batch.tokens[row, path], (0, 1)).scatter(1, accepted[:, None], token[:, None])
@@ -170,7 +170,7 @@ def inherited(batch: Batch) -> ScoredBlocks:
             f"many competed in it"
         )
     end = lengths - (left > lengths[:, None]).any(1).long()
-    scores = [Scores(*each) for each in zip(*(each.unbind(1) for each in cells), strict=True)]
+    scores = [Scores(*(each[:, n].contiguous() for each in cells)) for n in range(left.shape[1])]
     b, d = (torch.cat((each, one), 1) for each in (b, d))
     return ScoredBlocks([*scores, root], b, d, left, end)
 

@@ -41,7 +41,7 @@ def scored_multipath_block(batch: Batch, noise: Tensor) -> Result:
             weights[k] = here.weight(ratio[:, 0]).clamp(max=1)
     prefixes += [torch.stack((weight, weight, weight), 1) for weight in weights]
     path = draw(smallest(scores), noise[:, 0])
-    along = torch.stack(prefixes, 1).unflatten(1, (-1, batch.drafts))
+    along = torch.stack(prefixes, 1).view(len(path), -1, batch.drafts, 3)
     passing, owed, high = along[torch.arange(len(path), device=path.device), :, path].unbind(2)
     return emitted(batch, path, passing, owed, high, noise[:, 1:])
 

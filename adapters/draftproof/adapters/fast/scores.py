@@ -20,9 +20,9 @@ what the target is owed beyond Q' is (owed p - high q)+, and its mass is -c.
 So have the tie classes. While an edge k is there, all that was served until time t has the sum
 t W(k) at k, so what is left is F - t W there. What is left is concave, and no less than F - t W
 anywhere: it is the least concave function above F - t W, and the tie classes of time t are its
-straight pieces. Of them only the drafted token's is followed from t = 0 to 1, see `ties`. It may
-grow as often as there are ranks, so a path may have as many cells as there are tokens in all rows so
-far. Neighbours of equal density are one.
+straight pieces. Only the drafted token's is followed from t = 0 to 1, see `ties`. It may grow as
+often as there are ranks. So there may be as many cells as there are tokens in all rows so far;
+neighbours of equal density are one.
 
 Numerics. Sums over a row are float64 in the order of the ranks. A sum that is off by a rounding
 moves an edge of a class by what changes Q' as little. Tokens of equal ratios have no edge between
@@ -259,8 +259,16 @@ def split(
     is_edge &= (first <= edges) & (edges <= last)
     is_edge[:, 0] = is_edge[:, -1] = True
     more = owed * unsaid[:, None] - less
-    of_all = owed, reach, more, low.clamp(min=_LEAST), high
-    return ScoreSplit(*(one[:, 0] for one in of_all), scores, (mass, worth, aim), is_edge)
+    return ScoreSplit(
+        owed=owed[:, 0],
+        reach=reach[:, 0],
+        more=more[:, 0],
+        low=low[:, 0].clamp(min=_LEAST),
+        high=high[:, 0],
+        _scores=scores,
+        _rows=(mass, worth, aim),
+        _is_edge=is_edge,
+    )
 
 
 def _sums(row: Tensor) -> Tensor:

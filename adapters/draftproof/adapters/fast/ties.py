@@ -40,7 +40,7 @@ class Edges(NamedTuple):
         """Return the heights [N] of chords [N, 2] over place 0: at time 0, and how they fall."""
         x, w, f = (each.index_select(0, chords.view(-1)).view(-1, 2) for each in self)
         part = -x[:, 0] / (x[:, 1] - x[:, 0])
-        return torch.lerp(*f.unbind(1), part), torch.lerp(*w.unbind(1), part)
+        return torch.lerp(f[:, 0], f[:, 1], part), torch.lerp(w[:, 0], w[:, 1], part)
 
 
 def joining(mass: Tensor, worth: Tensor, aim: Tensor, is_edge: Tensor, ends: Tensor) -> Tensor:
@@ -64,8 +64,8 @@ def joining(mass: Tensor, worth: Tensor, aim: Tensor, is_edge: Tensor, ends: Ten
         for begin, end in ((later[:, 0], now[:, 0]), (now[:, 1], later[:, 1])):
             where = (is_last & (begin < end)).nonzero()[:, 0]
             found[begin.index_select(0, where)] = time.index_select(0, where)
-        open_ = (~is_last).nonzero()[:, 0]
-        now, best, later = (each.index_select(0, open_) for each in (now, best, later))
+        rest = (~is_last).nonzero()[:, 0]
+        now, best, later = (each.index_select(0, rest) for each in (now, best, later))
         # The edges of pair n are now between those of pair n or of pair n + M.
         where = (~is_last).index_select(0, pair).nonzero()[:, 0]
         among = among.index_select(0, where)
@@ -112,8 +112,8 @@ def _highest(
     while True:
         steepness = (level - height.index_select(0, pair)).mul_(near)
         most = none.scatter_reduce(0, side, steepness, "amax").index_select(0, side)
-        which = torch.where(steepness == most, every, -1)
-        chord = torch.full_like(side[: len(none)], -1).scatter_reduce(0, side, which, "amax")
+        which = torch.where(steepness == most, every, 0)
+        chord = torch.zeros_like(side[: len(none)]).scatter_reduce(0, side, which, "amax")
         higher, falls = edges.heights(chord.view(-1, 2))
         higher = higher - time * falls
         is_higher = higher > height
