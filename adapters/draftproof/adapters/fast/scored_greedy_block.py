@@ -206,15 +206,17 @@ def state(blocks: ScoredBlocks, emitted: Tensor, batch: Batch) -> dict[str, Tens
     known = left.shape[1]
     count = max(known - 1, batch.length - 1)
     more = count - known
-    left = pad((left - emitted[:, None]).clamp(min=0), (more, 0))
+    left = (left - emitted[:, None]).clamp(min=0)
+    is_left = zip(blocks.scores, (left > 0).any(0).tolist(), strict=True)
+    widest = max([1, *(each.low.shape[1] for each, some in is_left if some)])
+    left = pad(left, (more, 0))
     is_over = left == 0
-    widest = max(each.low.shape[1] for each in blocks.scores)
 
     def of_blocks(each: Tensor, none: float) -> Tensor:
         return pad(each, (more, 0), value=none).masked_fill(is_over, none)
 
     def of_cells(name: str, none: float) -> Tensor:
-        each = [getattr(scores, name) for scores in blocks.scores]
+        each = [getattr(scores, name)[:, :widest] for scores in blocks.scores]
         wide = torch.stack([pad(x, (0, widest - x.shape[1]), value=1.0) for x in each], 1)
         wide = pad(wide, (0, 0, more, 0), value=1.0).masked_fill(is_over[..., None], 1.0)
         wide[..., 0] = wide[..., 0].masked_fill(is_over, none)
