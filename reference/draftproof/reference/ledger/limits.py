@@ -4,10 +4,11 @@ The optimum is for verifiers that know all rows. A rule *along the path* is one 
 A(x) of accepting x is, in all models, a function of the rows along x; every selection with such a
 law Q'(l) of the selected path is one, as greedy multi-path block verification, mixed and scored.
 
-Argued: no such rule is optimal, the share that it can keep of the optimum in all models is exactly
-1 - (1 - 1/K)^K, and reading all drafted rows is not enough to be optimal either. Argued, too: a
-variant of scored is never below block verification, at a price. Refuted: that scored keeps that
-share. Observed: how the gap between scored and the optimum divides.
+Mechanised: no such selection is optimal in all models. Argued: the share that such a rule can keep
+of the optimum in all models is exactly 1 - (1 - 1/K)^K, and reading all drafted rows is not enough
+to be optimal either. Argued, too: a variant of scored is never below block verification, at a
+price. Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum
+divides.
 """
 
 from __future__ import annotations
@@ -344,9 +345,8 @@ CLAIMS = (
     ours(
         id="gap.along_the_path",
         statement="""In both of two models the optimum is 19/16, whatever is left behind; but a
-        verifier whose A(x) is, in all models, a function of the rows along x accepts at most 9/8 on
-        average over the two, and so does one that selects a path by a law Q' that is such a
-        function at every path. Both models have p = (1/2, 1/2, 0) and q = (1/4, 1/4, 1/2) at the
+        verifier that selects a path, by a law Q' that is in all models and at every path a function
+        of the rows along it, accepts at most 9/8 on average over the two. Both models have p = (1/2, 1/2, 0) and q = (1/4, 1/4, 1/2) at the
         root; then the draft is sure, and agrees with the target after token 0 alone, or after token
         1 alone.""",
         shape="V = 3, L = 2, K = 2; i.i.d. paths",
@@ -355,11 +355,17 @@ CLAIMS = (
             serve a third model, too, where draft and target agree after neither token""",
             lambda: PAIR,
         ),
-        proof="""A(0) and A(1) are functions of the root's rows, so they are the same in both
-        models. Of a selection Q'(y), the sum of Q' over the paths below y, is a function of the
-        root's rows and those below y. Change these: the Q' of all other tokens stay, they add up to
-        1 with Q'(y), and so Q'(y) is a function of the root's rows, too. Let B(y) be A(y), or the
-        smaller of p(y) and Q'(y), which A(y) does not exceed. At most 2 B(good) + B(bad) is
+        theorems=(
+            "off_the_path.three_tokens_along",
+            "off_the_path.three_tokens_optimum",
+            "off_the_path.three_tokens_reached",
+            "off_the_path.along_at_most",
+            "off_the_path.picked_starts",
+        ),
+        proof="""Q'(y), the sum of Q' over the paths below y, is a function of the root's rows and
+        those below y. Change these: the Q' of all other tokens stay, they add up to 1 with Q'(y),
+        and so Q'(y) is a function of the root's rows alone, the same in both models. Let B(y) be
+        the smaller of p(y) and Q'(y), which A(y) does not exceed. At most 2 B(good) + B(bad) is
         accepted, on average 3/2 (B(0) + B(1)), and B(0) + B(1) is at most P(0 or 1 is drafted) =
         3/4. A verifier that knows all rows accepts the good token whenever it is drafted, with
         probability 7/16 < p, and the other where it alone is drafted, with 5/16: 2 * 7/16 + 5/16 =
@@ -397,7 +403,7 @@ CLAIMS = (
         use, and let one of the n be good: after it draft and target agree to the end, after all
         others never. A verifier that knows it accepts it whenever it is drafted, with probability
         1 - (1 - q)^K, which is at most p and at least (1 - 1/(2n))/n: so the optimum is at least
-        (1 - 1/(2n)) L/n in each of the n models. As in gap.along_the_path, A(y) or a bound on it is
+        (1 - 1/(2n)) L/n in each of the n models. A(y), or the bound on it of gap.along_the_path, is
         the same in all of them, and adds up to at most P(one of the n is drafted) = 1 - (1 -
         1/K)^K. So the mean is at most (1 + (L - 1)/n) times that, and the share of the optimum in
         one of the models at most (L + n - 1)/(L (1 - 1/(2n))) times that: as near as one likes, if
