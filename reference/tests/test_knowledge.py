@@ -11,7 +11,7 @@ from scipy.optimize import linprog
 
 from draftproof.reference.ledger import limits
 from draftproof.reference.ledger.instances import row, seeded
-from draftproof.reference.ledger.scored import formula
+from draftproof.reference.ledger.scored import SCORED
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum import stateless
 from draftproof.reference.optimum.knowledge import (
@@ -126,5 +126,5 @@ def test_knowing_less_is_never_better_and_scored_is_a_rule_along_the_path() -> N
         family = evenly(worlds)
         along, drafted = along_the_path(family).value, from_the_drafts(family).value
         emitted = emitted_from_the_drafts(family).value
-        assert sum(map(formula, worlds)) / len(worlds) <= along <= emitted <= drafted
+        assert sum(map(SCORED, worlds)) / len(worlds) <= along <= emitted <= drafted
         assert drafted <= limits.mean_optimum(family)
