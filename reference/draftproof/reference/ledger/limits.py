@@ -7,10 +7,11 @@ one that selects a path by a law Q' of which this is true at every whole path, a
 block verification, mixed and scored do.
 
 Mechanised: no such selection is optimal in all models. Argued: the share of the optimum that such a
-rule can keep in all is exactly 1 - (1 - 1/K)^K. No more can be kept by what it emits being drawn by all drafted rows. If
-only its accepted prefix is, it can keep more on some models, and is not optimal in all either.
-Argued, too: a variant of scored is never below block verification, at a price. Refuted: that scored
-keeps that share. Observed: how the gap between scored and the optimum divides.
+rule can keep in all is exactly 1 - (1 - 1/K)^K. No more can be kept by what it emits being drawn by
+all drafted rows. If only its accepted prefix is, it can keep more on some models, and is not
+optimal in all either. Argued, too: a variant of scored is never below block verification, at a
+price. Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum
+divides.
 """
 
 from __future__ import annotations
