@@ -60,6 +60,8 @@ _LOOKS = {
     "greedy_draft": _look("purple", dashed=True),
     "multipath_block": _look("teal"),
     "mixed_multipath_block": _look("teal", dashed=True),
+    "scored_multipath_block": _look("blue", marker="D"),
+    "scored_greedy_block": _look("red", marker="D"),
     "traversal": _look("green"),
     "traversal_without_replacement": _look("green", dashed=True),
     "recursive_greedy_block": _look("red"),

@@ -20,6 +20,8 @@ SINGLE = ("token", "block", "greedy_block")
 PAIRS = (
     "multipath_block",
     "mixed_multipath_block",
+    "scored_multipath_block",
+    "scored_greedy_block",
     "recursive_greedy_block",
     "traversal",
     "traversal_without_replacement",

@@ -290,7 +290,7 @@ def _times(name: str) -> Iterator[str]:
         if any(form in own for own in times.values())
     }
     if not forms:
-        yield "No fast form of it is in the house, so no time was measured."
+        yield "It is not among the forms that were timed."
         return
     sizes, machine = measured["sizes"], measured["machine"]
     yield (

@@ -11,10 +11,15 @@ from scipy.optimize import linprog
 
 from draftproof.reference.ledger import limits
 from draftproof.reference.ledger.instances import row, seeded
-from draftproof.reference.ledger.scored import formula
+from draftproof.reference.ledger.scored import SCORED
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum import stateless
-from draftproof.reference.optimum.knowledge import Family, along_the_path, from_the_drafts
+from draftproof.reference.optimum.knowledge import (
+    Family,
+    along_the_path,
+    emitted_from_the_drafts,
+    from_the_drafts,
+)
 from draftproof.reference.rational import ONE, ZERO, rational
 
 
@@ -93,11 +98,26 @@ def test_programs_agree_with_a_stranger_on_what_the_drafts_tell(tokens: int) -> 
     assert float(from_the_drafts(evenly(worlds)).value) == pytest.approx(stranger)
 
 
+@pytest.mark.parametrize("tokens", [2, 3])
+@pytest.mark.parametrize("drafts", [2, 3])
+def test_what_is_emitted_by_drafted_rows_keeps_the_share_of_a_path(
+    tokens: int, drafts: int
+) -> None:
+    """The bound of the ledger, by hand: with T = P(one of the n is drafted), (1 + (L-1)/n) T."""
+    mass = limits.masses(tokens, drafts)
+    worlds = limits.one_good(tokens, length=2, drafts=drafts, mass=mass)
+    drafted = 1 - (1 - tokens * mass) ** drafts
+    bound = (1 + ONE / tokens) * drafted
+    assert emitted_from_the_drafts(evenly(worlds)).value == bound
+    assert from_the_drafts(evenly(worlds)).value > bound
+
+
 def test_one_world_is_known() -> None:
     for world in seeded(12, 2, length=2, drafts=2):
         optimum = stateless(world).value
         assert along_the_path([(ONE, world)]).value == optimum
         assert from_the_drafts([(ONE, world)]).value == optimum
+        assert emitted_from_the_drafts([(ONE, world)]).value == optimum
 
 
 def test_knowing_less_is_never_better_and_scored_is_a_rule_along_the_path() -> None:
@@ -105,5 +125,6 @@ def test_knowing_less_is_never_better_and_scored_is_a_rule_along_the_path() -> N
         worlds = limits.worlds_of(root)[:6]
         family = evenly(worlds)
         along, drafted = along_the_path(family).value, from_the_drafts(family).value
-        assert sum(map(formula, worlds)) / len(worlds) <= along <= drafted
+        emitted = emitted_from_the_drafts(family).value
+        assert sum(map(SCORED, worlds)) / len(worlds) <= along <= emitted <= drafted
         assert drafted <= limits.mean_optimum(family)

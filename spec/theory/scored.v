@@ -1162,6 +1162,9 @@ rewrite /total; elim: (iota _ _) => [|j s IH] /=; first exact: lexx.
 by rewrite addr_ge0 //; apply: (chances_ge0 E_sorted E01 j ok).
 Qed.
 
+Lemma law_select xs : possible (independent drafts K) xs -> is_law (select scores_of xs).
+Proof. by move=> can; case: (selecting (fun=> 0) can). Qed.
+
 (* Whatever shares out the scores fairly, the path with the smallest of K scores has the law of the
    rows that its own scores give. *)
 Theorem selected_fairly :

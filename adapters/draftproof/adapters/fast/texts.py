@@ -18,7 +18,7 @@ FORMS = ("torch", "triton")
 """Operators of torch, on any device; or kernels of ours."""
 
 _MANY = 8
-"""The largest K of algorithms that take any number of drafts."""
+"""The largest K of algorithms that take any number of drafts, and so the most lanes of coins."""
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,16 @@ class Text:
     """The most siblings after one context."""
     numbers: int | None = None
     """How many random numbers a position needs, None for a coin for every path's token there."""
+    draws: int = 0
+    """How many numbers a row needs beside them."""
     module: str | None = None
     """The name of the module, None for the algorithm's."""
     is_stateful: bool = False
     """Whether an iteration leaves a state to the next."""
+    waits: bool = False
+    """Whether it waits for the device: how much is computed depends on the rows.
+
+    Then neither is a call compiled without a break, nor captured in a graph."""
     forms: tuple[str, ...] = FORMS
     """Those of `FORMS` that it has."""
 
@@ -51,15 +57,16 @@ class Text:
     def columns(self, drafts: int, length: int) -> list[int]:
         """Return the column of each number in [0, 1) that a row needs; see `counters`.
 
-        Coins of a depth stand together; those for every path's token stand path by path. Behind all
-        of them is the mark of the next token.
+        Coins of a depth stand together; those for every path's token stand path by path. What is
+        drawn once is before all of them, and behind them is the mark of the next token.
         """
         depths = range(length)
         if self.numbers is None:
             coins = [column(path, depth) for path in range(drafts) for depth in depths]
         else:
             coins = [column(lane, depth) for depth in depths for lane in range(self.numbers)]
-        return [*coins, MARK]
+        # Those of a row are of the first position, behind all lanes of coins.
+        return [*(column(_MANY + n, 0) for n in range(self.draws)), *coins, MARK]
 
     def noise(self, drafts: int, length: int) -> int:
         """Return how many numbers in [0, 1) a row needs."""
@@ -78,6 +85,15 @@ _TEXTS = (
     Text("multipath_block", numbers=1, module="mixture"),
     # Each position needs two sorts of a row before the next one: no kernel is fast at that.
     Text("mixed_multipath_block", numbers=2, module="mixture", forms=("torch",)),
+    Text("scored_multipath_block", numbers=1, draws=1, waits=True, forms=("torch",)),
+    Text(
+        "scored_greedy_block",
+        numbers=1,
+        draws=1,
+        is_stateful=True,
+        waits=True,
+        forms=("torch",),
+    ),
     Text("traversal", trees=True),
     Text("traversal_without_replacement", "without_replacement", trees=True),
     Text("recursive_greedy_block", module="greedy_block", is_stateful=True),

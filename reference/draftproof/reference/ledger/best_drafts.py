@@ -60,22 +60,22 @@ WAYS = {
     "two paths of two": (2, 2, "iid"),
     "two without replacement": (2, 2, "without_replacement"),
     "four of one token": (1, 4, "iid"),
-    "three of one token, without replacement": (1, 3, "without_replacement"),
+    "four without replacement": (1, 4, "without_replacement"),
 }
 
 
 def swapped(e: Rational) -> Instance:
-    """Return p = (1 - 2e, e, e) and q = (e, 1 - 2e, e), of which one draft is accepted with 3e."""
-    return example(f"{1 - 2 * e} {e} {e}", f"{e} {1 - 2 * e} {e}")
+    """Return p = (1 - 4e, e, e, e, e) and q = (e, 1 - 4e, e, e, e), which share the mass 5e."""
+    return example(f"{1 - 4 * e} {e} {e} {e} {e}", f"{e} {1 - 4 * e} {e} {e} {e}")
 
 
-ERRORS = tuple(rational(n) / 20 for n in (1, 3, 5))
+ERRORS = tuple(rational(n) / 20 for n in (1, 2, 3))
 
 
 def by_shape() -> Mapping[str, Figure]:
     """Return the optimum of every way to draft, rounded down, by the rate of one draft."""
     return {
-        f"rate {3 * e}, {way}": f"{int(1000 * best_stateless(drawn))}/1000"
+        f"rate {5 * e}, {way}": f"{int(1000 * best_stateless(drawn))}/1000"
         for e in ERRORS
         for way, (length, drafts, scheme) in WAYS.items()
         for drawn in [replace(swapped(e), length=length, drafts=drafts, scheme=scheme)]
@@ -96,7 +96,8 @@ CLAIMS = (
         proof="""Token i is among the drafts with probability K q(i) at most, so it is accepted with
         min(p(i), K q(i)) at most. Let a be a law with min(p, K q) <= a <= K q. Draw one draft from
         a, the others from (K q - a)/(K - 1), and put them in random order: then each has the law q.
-        Accept the one from a, i, with probability min(p(i), K q(i))/a(i). And of independent drafts
+        Given the drafts, draw which of them is the one from a, and accept it, i, with probability
+        min(p(i), K q(i))/a(i). And of independent drafts
         K-SEQ with the factor K accepts 1 - (1 - b)^K (k_seq.lossless), K b being the sum of min(p,
         K q): by concavity at least 1 - (1 - 1/K)^K of K b.""",
         rests_on=("k_seq.lossless",),
@@ -108,11 +109,11 @@ CLAIMS = (
     ),
     ours(
         id="drafts.shape",
-        statement="""Which way to draft about four tokens lets a verifier accept most depends on the
-        acceptance rate of one draft: with p = (1 - 2e, e, e) and q = (e, 1 - 2e, e) everywhere it
-        is one path at the rate 3/4, two paths without replacement at 9/20, and different tokens of
-        one position at 3/20.""",
-        shape="V = 3; L = 4, K = 1; L = 2, K = 2; L = 1, K = 3 and 4",
+        statement="""Which way to draft four tokens lets a verifier accept most depends on the
+        acceptance rate of one draft: with p = (1 - 4e, e, e, e, e) and q = (e, 1 - 4e, e, e, e)
+        everywhere it is one path at the rate 3/4, two paths without replacement at 1/2, and
+        different tokens of one position at 1/4.""",
+        shape="V = 5; L = 4, K = 1; L = 2, K = 2; L = 1, K = 4",
         examined=Scope(
             "the three models; stateless optima, rounded down", lambda: map(swapped, ERRORS)
         ),
@@ -121,21 +122,21 @@ CLAIMS = (
         recorded=Derivation(
             3,
             {
-                "rate 3/20, one path of four": "241/1000",
-                "rate 3/20, two paths of two": "271/1000",
-                "rate 3/20, two without replacement": "736/1000",
-                "rate 3/20, four of one token": "285/1000",
-                "rate 3/20, three of one token, without replacement": "1000/1000",
-                "rate 9/20, one path of four": "1032/1000",
-                "rate 9/20, two paths of two": "937/1000",
-                "rate 9/20, two without replacement": "1284/1000",
-                "rate 9/20, four of one token": "777/1000",
-                "rate 9/20, three of one token, without replacement": "1000/1000",
-                "rate 3/4, one path of four": "2367/1000",
-                "rate 3/4, two paths of two": "1742/1000",
-                "rate 3/4, two without replacement": "1895/1000",
+                "rate 1/4, one path of four": "407/1000",
+                "rate 1/4, two paths of two": "416/1000",
+                "rate 1/4, two without replacement": "634/1000",
+                "rate 1/4, four of one token": "385/1000",
+                "rate 1/4, four without replacement": "950/1000",
+                "rate 1/2, one path of four": "1115/1000",
+                "rate 1/2, two paths of two": "959/1000",
+                "rate 1/2, two without replacement": "1121/1000",
+                "rate 1/2, four of one token": "743/1000",
+                "rate 1/2, four without replacement": "1000/1000",
+                "rate 3/4, one path of four": "2261/1000",
+                "rate 3/4, two paths of two": "1618/1000",
+                "rate 3/4, two without replacement": "1717/1000",
                 "rate 3/4, four of one token": "1000/1000",
-                "rate 3/4, three of one token, without replacement": "1000/1000",
+                "rate 3/4, four without replacement": "1000/1000",
             },
         ),
     ),

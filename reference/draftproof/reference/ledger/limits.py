@@ -1,13 +1,17 @@
 """What a verifier can accept that does not know the rows off the drafted paths.
 
-The optimum is for verifiers that know all rows. A rule *along the path* is one whose probability
-A(x) of accepting x is, in all models, a function of the rows along x; every selection with such a
-law Q'(l) of the selected path is one, as greedy multi-path block verification, mixed and scored.
+The optimum is for verifiers that know all rows. The rows *along* x are those at the contexts that
+its tokens are drawn in, the prefixes of x without x itself. A rule *along the path* is a lossless
+verifier whose probability A(x) of accepting x is, in all models, a function of the rows along x; or
+one that selects a path by a law Q' of which this is true at every whole path, as greedy multi-path
+block verification, mixed and scored do.
 
-Argued: no such rule is optimal, the share that it can keep of the optimum in all models is exactly
-1 - (1 - 1/K)^K, and reading all drafted rows is not enough to be optimal either. Argued, too: a
-variant of scored is never below block verification, at a price. Refuted: that scored keeps that
-share. Observed: how the gap between scored and the optimum divides.
+Mechanised: no such selection is optimal in all models. Argued: the share of the optimum that such a
+rule can keep in all is exactly 1 - (1 - 1/K)^K. No more can be kept by what it emits being drawn by
+all drafted rows. If only its accepted prefix is, it can keep more on some models, and is not
+optimal in all either. Argued, too: a variant of scored is never below block verification, at a
+price. Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum
+divides.
 """
 
 from __future__ import annotations
@@ -29,7 +33,12 @@ from draftproof.reference.ledger.quantities import (
 )
 from draftproof.reference.ledger.scored import BY_RUNNING, SCORED, shape
 from draftproof.reference.model import Instance, Model, Path, Row
-from draftproof.reference.optimum.knowledge import Family, along_the_path, from_the_drafts
+from draftproof.reference.optimum.knowledge import (
+    Family,
+    along_the_path,
+    emitted_from_the_drafts,
+    from_the_drafts,
+)
 from draftproof.reference.rational import ONE, ZERO, Rational, ratio_or_one, rational, total
 from draftproof.reference.scores import UNIFORM, ScoreCell, Scores, split
 
@@ -69,7 +78,10 @@ def of_the_pair() -> Mapping[str, Figure]:
         f"{quantity.name}, {good} is good": quantity(instance)
         for quantity in (best_stateless, best_stateful, SCORED)
         for good, instance in enumerate(PAIR)
-    } | {"largest mean along the path": along_the_path(family).value}
+    } | {
+        "largest mean along the path": along_the_path(family).value,
+        "largest mean, emitted by the drafted rows": emitted_from_the_drafts(family).value,
+    }
 
 
 def one_good(tokens: int, *, length: int, drafts: int, mass: Rational) -> list[Instance]:
@@ -224,6 +236,7 @@ def of_the_three() -> Mapping[str, Figure]:
     return {
         "mean optimum": mean_optimum(family),
         "largest mean from the drafted rows": from_the_drafts(family).value,
+        "largest mean, emitted by the drafted rows": emitted_from_the_drafts(family).value,
         "scored, mean": total(map(SCORED, three(2))) / 3,
         "largest share, L = 4": from_the_drafts(longer).value / mean_optimum(longer),
     }
@@ -344,22 +357,27 @@ CLAIMS = (
     ours(
         id="gap.along_the_path",
         statement="""In both of two models the optimum is 19/16, whatever is left behind; but a
-        verifier whose A(x) is, in all models, a function of the rows along x accepts at most 9/8 on
-        average over the two, and so does one that selects a path by a law Q' that is such a
-        function at every path. Both models have p = (1/2, 1/2, 0) and q = (1/4, 1/4, 1/2) at the
-        root; then the draft is sure, and agrees with the target after token 0 alone, or after token
-        1 alone.""",
+        lossless verifier that selects a path, by a law Q' that is in all models and at every path a
+        function of the rows along it, accepts at most 9/8 on average over the two. Both models have
+        p = (1/2, 1/2, 0) and q = (1/4, 1/4, 1/2) at the root; then the draft is sure, and agrees
+        with the target after token 0 alone, or after token 1 alone.""",
         shape="V = 3, L = 2, K = 2; i.i.d. paths",
         examined=Scope(
             """both models; the mean by a linear program over the laws of selection, which have to
             serve a third model, too, where draft and target agree after neither token""",
             lambda: PAIR,
         ),
-        proof="""A(0) and A(1) are functions of the root's rows, so they are the same in both
-        models. Of a selection Q'(y), the sum of Q' over the paths below y, is a function of the
-        root's rows and those below y. Change these: the Q' of all other tokens stay, they add up to
-        1 with Q'(y), and so Q'(y) is a function of the root's rows, too. Let B(y) be A(y), or the
-        smaller of p(y) and Q'(y), which A(y) does not exceed. At most 2 B(good) + B(bad) is
+        theorems=(
+            "off_the_path.three_tokens_along",
+            "off_the_path.three_tokens_optimum",
+            "off_the_path.three_tokens_reached",
+            "off_the_path.along_at_most",
+            "off_the_path.picked_starts",
+        ),
+        proof="""Q'(y), the sum of Q' over the paths below y, is a function of the root's rows and
+        those below y. Change these: the Q' of all other tokens stay, they add up to 1 with Q'(y),
+        and so Q'(y) is a function of the root's rows alone, the same in both models. Let B(y) be
+        the smaller of p(y) and Q'(y), which A(y) does not exceed. At most 2 B(good) + B(bad) is
         accepted, on average 3/2 (B(0) + B(1)), and B(0) + B(1) is at most P(0 or 1 is drafted) =
         3/4. A verifier that knows all rows accepts the good token whenever it is drafted, with
         probability 7/16 < p, and the other where it alone is drafted, with 5/16: 2 * 7/16 + 5/16 =
@@ -376,15 +394,18 @@ CLAIMS = (
                 "scored, 0 is good": "9/8",
                 "scored, 1 is good": "9/8",
                 "largest mean along the path": "9/8",
+                "largest mean, emitted by the drafted rows": "9/8",
             },
         ),
     ),
     ours(
         id="gap.share",
-        statement="""For no c above 1 - (1 - 1/K)^K does a verifier whose A(x) is, in all models, a
-        function of the rows along x, or whose Q' is at every path, accept at least c of the
-        optimum in all models, be it the stateless optimum or the stateful one.""",
-        shape="any V, L, K; i.i.d. paths",
+        statement="""For no c above 1 - (1 - 1/K)^K does a lossless verifier accept at least c of
+        the optimum in all models, be it the stateless or the stateful one, if any of these holds in
+        all models: its A(x) is a function of the rows along x; it selects a path by a law Q' that
+        is such a function at every whole path; or what it emits, the next token included, is drawn
+        by the drafted paths and the rows along them.""",
+        shape="K = 2, 3, ..; V and L without bound; i.i.d. paths",
         examined=Scope(
             """the models of four families, against the closed form of their optima; the share of
             the mean optimum by linear programs, and of large families in closed form, rounded
@@ -397,11 +418,15 @@ CLAIMS = (
         use, and let one of the n be good: after it draft and target agree to the end, after all
         others never. A verifier that knows it accepts it whenever it is drafted, with probability
         1 - (1 - q)^K, which is at most p and at least (1 - 1/(2n))/n: so the optimum is at least
-        (1 - 1/(2n)) L/n in each of the n models. As in gap.along_the_path, A(y) or a bound on it is
-        the same in all of them, and adds up to at most P(one of the n is drafted) = 1 - (1 -
-        1/K)^K. So the mean is at most (1 + (L - 1)/n) times that, and the share of the optimum in
-        one of the models at most (L + n - 1)/(L (1 - 1/(2n))) times that: as near as one likes, if
-        n is large and L/n, too.""",
+        (1 - 1/(2n)) L/n in each of the n models. Let T be P(one of the n is
+        drafted) = 1 - (1 - 1/K)^K. If A(y) is a function of the root's rows, it is the same in all
+        models; if Q'(y) is, so is the bound B(y) on A(y) (gap.along_the_path); and they add up to
+        at most T. If what is emitted is drawn by the drafted rows, all models look alike where none
+        of the n is drafted. There nothing is accepted, and the next token has one law r: so the
+        good token g has A(g) + (1 - T) r(g) <= p(g), and the A(g) of all models add up to at most
+        T. In each case the mean is at most (1 + (L - 1)/n) T, and the share of the optimum in one
+        of the models at most (L + n - 1)/(L (1 - 1/(2n))) T: as near to T as one likes, if n is
+        large and L/n, too.""",
         rests_on=("gap.along_the_path",),
         refuted=equal(best_stateful, best_stateless, Quantity("closed form", closed_optimum)),
         known=shares_along,
@@ -461,11 +486,11 @@ CLAIMS = (
     ours(
         id="gap.drafted_rows",
         statement="""No lossless verifier whose accepted prefix is drawn by the drafted paths and
-        all rows along them, and by nothing else, is optimal in all models: over three models whose
-        mean optimum is 97/64 none accepts more than 143/96 on average. They have p = (1/4, 1/2,
-        1/4, 0) and q = (1/8, 3/8, 1/8, 3/8) at the root; then the draft is sure, and agrees with
-        the target after token 1 in all three, after token 0 in the second alone and after token 2
-        in the third alone.""",
+        all rows along them, whatever its next token is drawn by, is optimal in all models: over
+        three models whose mean optimum is 97/64 none accepts more than 143/96 on average. They have
+        p = (1/4, 1/2, 1/4, 0) and q = (1/8, 3/8, 1/8, 3/8) at the root; then the draft is sure, and
+        agrees with the target after token 1 in all three, after token 0 in the second alone and
+        after token 2 in the third alone.""",
         shape="V = 4, L = 2, K = 2; i.i.d. paths",
         examined=Scope(
             """the three models; the mean by a linear program over the kernels from drafts and their
@@ -482,8 +507,7 @@ CLAIMS = (
         with 0, which have the mass 15: the value is at most 43 + 2 z + v; and in the third 43 + 2 z
         + u. The sum is 114 + 4 z + 2 (z + u + v) <= 114 + 108 + 64 = 286, a third of it 143/96.
         With r = L - 1 for what is accepted after a good token the same sums are 165 + 121 r at
-        most, where the optima add up to 165 + 126 r. The bound holds with modified targets, too,
-        and whatever the next token is drawn by.""",
+        most, where the optima add up to 165 + 126 r. It holds with modified targets, too.""",
         refuted=equal(best_stateful, best_stateless),
         known=of_the_three,
         recorded=Derivation(
@@ -491,6 +515,7 @@ CLAIMS = (
             {
                 "mean optimum": "97/64",
                 "largest mean from the drafted rows": "143/96",
+                "largest mean, emitted by the drafted rows": "71/48",
                 "scored, mean": "71/48",
                 "largest share, L = 4": "176/181",
             },

@@ -7,8 +7,9 @@ for all worlds at once, with unknowns that worlds share:
 
  - `along_the_path`: the verifier selects a path, and Q'(l) is a function of the rows along l.
  - `from_the_drafts`: it stops somewhere on the drafted paths, as a function of the drafts and of
-   all rows along them. What it writes next may depend on all rows, so the value is an upper bound
-   for verifiers that know no other rows then either.
+   all rows along them. What it writes next may depend on all rows.
+ - `emitted_from_the_drafts`: that, too, is a function of the drafts and of the rows along them, the
+   target's behind them included.
 
 A rule for all models is a rule for every family. Worlds of weight 0 have no part in the mean, but
 the rule has to serve them.
@@ -78,6 +79,37 @@ def from_the_drafts(family: Family) -> Maximum:
         for prefix, bound in _following_the_target(world, stops.__getitem__):
             limits[index, prefix] = bound
     return maximum(LinearProgram(objective, list(limits.values())))
+
+
+def emitted_from_the_drafts(family: Family) -> Maximum:
+    """Return the certified largest mean of verifiers that see no row but those along the drafts."""
+    objective: dict[Hashable, Rational] = {}
+    equations: dict[Hashable, Bound] = {}
+    for index, (weight, world) in enumerate(family):
+        kept: dict[Path, dict[Hashable, Rational]] = {x: {} for x in drafted_prefixes(world)}
+        written: dict[Path, dict[Hashable, Rational]] = {}
+        for drafts, mass in draft_law(world).map(lambda drawn: tuple(sorted(drawn))).items():
+            behind = tuple(map(world.target, drafts))
+            seen = drafts, tuple(_along(world, path) for path in drafts), behind
+            ends = sorted({path[:size] for path in drafts for size in range(len(path) + 1)})
+            emissions = [(end, y) for end in ends for y in range(world.vocabulary)]
+            equations[seen] = {(seen, *each): ONE for each in emissions}, ONE
+            for end, y in emissions:
+                name = seen, end, y
+                objective[name] = objective.get(name, ZERO) + weight * mass * len(end)
+                written.setdefault((*end, y), {})[name] = mass
+                for size in range(1, len(end) + 1):
+                    kept[end[:size]][name] = mass
+        contexts = [(), *kept]
+        for text in [(*z, y) for z in contexts for y in range(world.vocabulary)]:
+            context, share = text[:-1], world.target(text[:-1])[text[-1]]
+            row = dict(kept.get(text, {}))
+            for emission, x in written.get(text, {}).items():
+                row[emission] = row.get(emission, ZERO) + x
+            for emission, x in kept[context].items() if context else ():
+                row[emission] = row.get(emission, ZERO) - share * x
+            equations[index, text] = row, ZERO if context else share
+    return maximum(LinearProgram(objective, [], list(equations.values())))
 
 
 def _following_the_target(
