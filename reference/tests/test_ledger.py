@@ -157,7 +157,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             traversal.is_rejection mixed.lossless mixed.value spechub.optimal
             spechub.over_rejection.condition mixed.over_ends.one mixed.optimal.two_tokens
             scored.lossless scored.value scored_greedy_block.lossless
-            scored_greedy_block.value gap.along_the_path""",
+            scored_greedy_block.value gap.along_the_path gap.guarantee""",
         "proved for a shape": "theorem.token theorem.scored theorem.scored.optimal",
         "argued": """block.is_token.one_hot block.over_token hierarchical.is_block paths.monotone
             spectr_gbv.released.probability.one
@@ -165,7 +165,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             optimum.monotone optimum.prefixes.iid rejection.below_k_seq k_seq.guarantee
             canonical.optimal target_first.value scored.optimal.one spectr_gbv.coupling
             spectr_gbv.value spectr_gbv.lossless spectr_gbv.one_path gap.share
-            gap.guarantee gap.drafted_rows guarded.over_block iterations.two
+            gap.drafted_rows guarded.over_block iterations.two
             scored_greedy_block.optimal.one scored_greedy_block.over_scored.two
             scored_greedy_block.over_greedy_block.two
             drafts.marginals""",

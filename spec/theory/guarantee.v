@@ -4,7 +4,7 @@
    than M(x), where M is 1 at the root and M(xa) = min(M(x) p(a|x), K q(xa)): one path starts with
    xa with probability q(xa). The rule selects a path by scores, as in `scored`. Of the scores of x
    the smallest, of the mass of all M(xa)/K, go to the tokens in proportion to M(xa), and the others
-   by what is left of the draft; so the scores of a path follow from the rows along it. Proved for
+   by what is left of the draft; so the law of a path is computable along the path. Proved for
    every vocabulary, number and length of paths and pair of models, with c = 1 - (1 - 1/K)^K: the
    smallest scores of x, of any mass t up to M(x)/K, are those of the selected path with a
    probability of at least c K t. So block verification of the selected path, which is lossless,
@@ -14,7 +14,7 @@
    Draftproof's own. *)
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission block descent selection mixed scored.
-From Draftproof Require greedy_block.
+From Draftproof Require greedy_block off_the_path.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -782,115 +782,6 @@ End Greedy.
 End Theorems.
 
 (* ------------------------------------------------------------- what no verifier can do better *)
-Section Drafts.
-Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
-Hypothesis complete : perm_eq vocabulary (enum T).
-Variable q : seq T -> T -> R.
-Hypothesis q_model : is_model q.
-Variables (count n : nat).
-Local Notation K := count.
-Local Notation law := (law (field_numbers R)).
-Local Notation text := (@text (field_numbers R) T).
-Local Notation path := (@path (field_numbers R) T vocabulary q).
-Implicit Types (x : seq T).
-
-Lemma impossible A (e : A -> bool) (m : law A) a : nonnegative m -> probability e m = 0 ->
-  possible m a -> ~~ e a.
-Proof.
-move=> m0 none [w a_in w0]; apply/negP => ea; move: none; apply/eqP; rewrite gt_eqF //.
-elim: m m0 a_in => [|o m IH] m0 // a_in; rewrite /probability expected_cons.
-have o0 : 0 <= o.2 by apply: m0; left.
-have rest0 : nonnegative m by move=> c c_in; apply: m0; right.
-case: a_in => [oE|a_in]; last by rewrite ltr_paddl ?IH // mulr_ge0 ?ler0n.
-rewrite ltr_spaddl //; first by move: o0; rewrite oE /= ea mulr1 lt_def w0.
-by apply: expected_ge0 => // c; rewrite ler0n.
-Qed.
-
-Let none_starts x k : (size x <= n)%N ->
-  probability (fun s => ~~ has (prefix x) s) (independent (path n [::]) k)
-  = (1 - text q [::] x) ^+ k.
-Proof.
-move=> xn; elim: k => [|k IH]; first by rewrite /probability expected_ret.
-rewrite /probability expected_independent exprS -IH.
-have -> : 1 - text q [::] x = probability (fun y => ~~ prefix x y) (path n [::]).
-  have := path_prefix complete q_model n x [::]; rewrite xn => <-.
-  rewrite -[X in X - _](proj2 (law_path complete q_model n [::])) /probability -expected_sub.
-  by apply: eq_expected => y; case: (prefix x y); rewrite ?subrr ?subr0.
-rewrite /probability -expected_mulr; apply: eq_expected => y.
-rewrite -expected_mull; apply: eq_expected => s /=.
-by rewrite negb_or; case: (prefix x y); rewrite ?mul0r ?mul1r.
-Qed.
-(* Any of K drafted paths starts with x with the probability 1 - (1 - q(x))^K. *)
-Lemma any_starts x k : probability (has (prefix x)) (independent (path n [::]) k)
-  = if (size x <= n)%N then 1 - (1 - text q [::] x) ^+ k else 0.
-Proof.
-have drafts_law := law_independent k (law_path complete q_model n [::]).
-case: ifP => [xn|/negbT]; last rewrite -ltnNge => nx.
-  rewrite -(none_starts k xn) -[X in X - _](proj2 drafts_law) /probability -expected_sub.
-  by apply: eq_expected => s; case: (has _ s); rewrite ?subr0 ?subrr.
-rewrite -[RHS](expected_zero (independent (path n [::]) k)); apply: eq_expected_possible => s.
-case/possible_independent=> _ /(_ (fun y => ~~ prefix x y)) none; apply/eqP.
-rewrite pnatr_eq0 eqb0 -all_predC; apply: none => y /size_possible_path y_size.
-by apply: contraL nx => /size_prefix; rewrite y_size -leqNgt.
-Qed.
-
-(* The law of anything that is told with K drafted paths and with what is accepted, which lies on
-   one of them. *)
-Section Accepted.
-Variables (D : Type) (m : law D) (paths : D -> seq (seq T)) (accepted : D -> seq T).
-Hypothesis m_law : is_law m.
-Hypothesis m_paths : forall e : pred (seq (seq T)),
-  probability (fun o => e (paths o)) m = probability e (independent (path n [::]) K).
-Hypothesis m_drafted : forall o, possible m o -> has (prefix (accepted o)) (paths o).
-
-Lemma accepted_any x : probability (fun o => prefix x (accepted o)) m
-  <= if (size x <= n)%N then 1 - (1 - text q [::] x) ^+ K else 0.
-Proof.
-rewrite -any_starts -m_paths; apply: expected_mono_possible; first by case: m_law.
-move=> o /m_drafted/hasP[y y_in on_y].
-case: (boolP (prefix x (accepted o))) => [starts|_]; last exact: ler0n.
-have -> // : has (prefix x) (paths o).
-by apply/hasP; exists y => //; apply: prefix_trans starts on_y.
-Qed.
-Lemma accepted_drafted x : probability (fun o => prefix x (accepted o)) m
-  <= if (size x <= n)%N then K%:R * text q [::] x else 0.
-Proof.
-apply: le_trans (accepted_any x) _; case: ifP => // xn; rewrite power_at_most // text_ge0 //=.
-have <- : probability (prefix x) (path n [::]) = text q [::] x.
-  by rewrite (path_prefix complete q_model) xn.
-rewrite -[X in _ <= X](proj2 (law_path complete q_model n [::])).
-apply: expected_mono; first by case: (law_path complete q_model n [::]).
-by move=> y; rewrite lern1 leq_b1.
-Qed.
-Lemma accepted_size o : possible m o -> (size (accepted o) <= n)%N.
-Proof.
-move=> can; have long : probability (fun o => has (fun y => size y != n) (paths o)) m = 0.
-  rewrite (m_paths (has (fun y => size y != n))).
-  rewrite -[RHS](expected_zero (independent (path n [::]) K)); apply: eq_expected_possible => s.
-  case/possible_independent=> _ /(_ (fun y => size y == n)) all_n; apply/eqP.
-  rewrite pnatr_eq0 eqb0 -all_predC; apply: sub_all (all_n _) => [y /= /eqP ->|y].
-    by rewrite eqxx.
-  by move/size_possible_path->.
-have [m0 _] := m_law; have /hasPn short := impossible m0 long can.
-have [y y_in on_y] := hasP (m_drafted can).
-by move: (short y y_in); rewrite negbK => /eqP <-; apply: size_prefix.
-Qed.
-Lemma accepted_longest (most : seq T -> R) :
-  (forall x, (size x <= n)%N -> probability (fun o => prefix x (accepted o)) m <= most x) ->
-  expected (fun o => (size (accepted o))%:R) m <= \sum_(i < n) \sum_(x : i.+1.-tuple T) most x.
-Proof.
-move=> bound.
-rewrite (eq_expected_possible (g := fun o => \sum_(i < n) \sum_(x : i.+1.-tuple T)
-  (prefix x (accepted o))%:R)) => [|o /accepted_size]; last exact: size_prefixes.
-rewrite expected_sum; apply: ler_sum => i _; rewrite expected_sum; apply: ler_sum => x _.
-by apply: bound; rewrite size_tuple ltn_ord.
-Qed.
-End Accepted.
-End Drafts.
-
-(* Any verifier of K drafted paths of n tokens, as the law of what it is told, D, with what it
-   emits: it may know what it likes besides, so long as the drafts have their law, what it accepts
-   lies on one of them, and the text has the target's law. *)
 Section Verifiers.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
@@ -902,42 +793,127 @@ Variables (count n : nat).
 Local Notation K := count.
 Local Notation text := (@text (field_numbers R) T).
 Local Notation path := (@path (field_numbers R) T vocabulary q).
+Local Notation drafts := (@off_the_path.drafts R T vocabulary K n q).
 Local Notation most := (@most (field_numbers R) T p q K).
-Implicit Types (x : seq T) (a : T).
+Implicit Types (x : seq T) (a : T) (xs : seq (seq T)).
 
-Section Told.
-Variables (D : Type) (paths : D -> seq (seq T)).
+(* Any lossless verifier of K independent paths, as the law of the paths with what it emits and the
+   target that it leaves: what it accepts lies on one of the paths. *)
+Definition verifies_drafts (m : law (seq (seq T) * (emission T * model))) :=
+  off_the_path.verifies drafts (fun xs u => has (prefix u) xs) p m.
+(* It leaves the target as it is. *)
+Definition keeps_target (m : law (seq (seq T) * (emission T * model))) :=
+  forall o, possible m o -> o.2.2 = p.
 
-Definition draws A (m : law (D * A)) := forall e : pred (seq (seq T)),
-  probability (fun o => e (paths o.1)) m = probability e (independent (path n [::]) K).
-(* With the target left as it is. *)
-Definition verifies_drafts (m : law (D * emission T)) :=
-  [/\ is_law m, draws m, forall o, possible m o -> has (prefix o.2.1) (paths o.1)
-    & lossless p (o <- m ;; ret _ o.2)].
-(* With a target that is left, which may be any model. *)
-Definition verifies_leaving (m : law (D * (emission T * model))) :=
-  [/\ is_law m, draws m, forall o, possible m o -> has (prefix o.2.1.1) (paths o.1),
-      forall o, possible m o -> is_model o.2.2
-    & greedy_block.lossless_leaving p (o <- m ;; ret _ o.2)].
+Let none_starts x k : (size x <= n)%N ->
+  probability (fun xs => ~~ has (prefix x) xs) (independent (path n [::]) k)
+  = (1 - text q [::] x) ^+ k.
+Proof.
+move=> xn; elim: k => [|k IH]; first by rewrite /probability expected_ret.
+rewrite /probability expected_independent exprS -IH.
+have -> : 1 - text q [::] x = probability (fun y => ~~ prefix x y) (path n [::]).
+  have := path_prefix complete q_model n x [::]; rewrite xn => <-.
+  rewrite -[X in X - _](proj2 (law_path complete q_model n [::])) /probability -expected_sub.
+  by apply: eq_expected => y; case: (prefix x y); rewrite ?subrr ?subr0.
+rewrite /probability -expected_mulr; apply: eq_expected => y.
+rewrite -expected_mull; apply: eq_expected => xs /=.
+by rewrite negb_or; case: (prefix x y); rewrite ?mul0r ?mul1r.
+Qed.
+(* Any of K drafted paths starts with x with the probability 1 - (1 - q(x))^K. *)
+Theorem any_draft_starts x : probability (has (prefix x)) drafts
+  = if (size x <= n)%N then 1 - (1 - text q [::] x) ^+ K else 0.
+Proof.
+have drafts_law := off_the_path.law_drafts complete K n q_model.
+case: ifP => [xn|/negbT]; last rewrite -ltnNge => nx.
+  rewrite -(none_starts K xn) -[X in X - _](proj2 drafts_law) /probability -expected_sub.
+  by apply: eq_expected => xs; case: (has _ xs); rewrite ?subr0 ?subrr.
+rewrite -[RHS](expected_zero drafts); apply: eq_expected_possible => xs.
+case/possible_independent=> _ /(_ (fun y => ~~ prefix x y)) none; apply/eqP.
+rewrite pnatr_eq0 eqb0 -all_predC; apply: none => y /size_possible_path y_size.
+by apply: contraL nx => /size_prefix; rewrite y_size -leqNgt.
+Qed.
+
+Section Accepted.
+Variable m : law (seq (seq T) * (emission T * model)).
+Hypothesis m_verifies : verifies_drafts m.
+
+Lemma accepted_drafted x : probability (fun o => prefix x o.2.1.1) m
+  <= if (size x <= n)%N then K%:R * text q [::] x else 0.
+Proof.
+have [[m0 _] given on_path _ _] := m_verifies.
+apply: le_trans (_ : probability (has (prefix x)) drafts <= _).
+  rewrite /probability -given; apply: expected_mono_possible => // o /on_path/hasP[y y_in on_y].
+  case: (boolP (prefix x o.2.1.1)) => [starts|_]; last exact: ler0n.
+  have -> // : has (prefix x) o.1.
+  by apply/hasP; exists y => //; apply: prefix_trans starts on_y.
+rewrite any_draft_starts; case: ifP => // xn; rewrite power_at_most // text_ge0 //=.
+have <- : probability (prefix x) (path n [::]) = text q [::] x.
+  by rewrite (path_prefix complete q_model) xn.
+rewrite -[X in _ <= X](proj2 (law_path complete q_model n [::])).
+apply: expected_mono; first by case: (law_path complete q_model n [::]).
+by move=> y; rewrite lern1 leq_b1.
+Qed.
+Lemma accepted_size o : possible m o -> (size o.2.1.1 <= n)%N.
+Proof.
+move=> can; have [_ _ on_path _ _] := m_verifies.
+have sized : all (fun y => size y == n) o.1.
+  apply: (off_the_path.given_holds m_verifies _ can) => xs.
+  move=> /(off_the_path.possible_drafts complete q_model)[_ ok].
+  by apply/allP => y /ok[->].
+have [y y_in on_y] := hasP (on_path o can).
+by rewrite -(eqP (allP sized y y_in)); apply: size_prefix.
+Qed.
+Lemma accepted_longest (bound : seq T -> R) :
+  (forall x, (size x <= n)%N -> probability (fun o => prefix x o.2.1.1) m <= bound x) ->
+  off_the_path.length m <= \sum_(i < n) \sum_(x : i.+1.-tuple T) bound x.
+Proof.
+move=> bounded; rewrite /off_the_path.length.
+rewrite (eq_expected_possible (g := fun o => \sum_(i < n) \sum_(x : i.+1.-tuple T)
+  (prefix x o.2.1.1)%:R)) => [|o /accepted_size]; last exact: size_prefixes.
+rewrite expected_sum; apply: ler_sum => i _; rewrite expected_sum; apply: ler_sum => x _.
+by apply: bounded; rewrite size_tuple ltn_ord.
+Qed.
+
+(* No lossless verifier of K independent paths of n tokens, whatever it knows and leaves, accepts a
+   text x with a probability above min(p(x), K q(x)), and none accepts a longer text. *)
+Theorem leaving_at_most x : probability (fun o => prefix x o.2.1.1) m
+  <= if (size x <= n)%N then Num.min (text p [::] x) (K%:R * text q [::] x) else 0.
+Proof.
+have [m_law _ _ models ok] := m_verifies; have := accepted_drafted x.
+case: ifP => // xn allowed; rewrite le_minr allowed andbT -(ok x) expected_bind.
+apply: expected_mono_possible => [|o /models o_model]; first by case: m_law.
+rewrite expected_ret /begins prefix_rconsE; case: (prefix x o.2.1.1) => //=.
+case: ifP => _; first exact: ler01.
+by case: ifP => // _; apply: text_ge0.
+Qed.
+(* No lossless verifier of K independent paths of n tokens, whatever it knows and leaves, accepts
+   more tokens on average than the sum of min(p(x), K q(x)) over all texts x of 1 to n tokens. *)
+Theorem leaving_length : off_the_path.length m
+  <= \sum_(i < n) \sum_(x : i.+1.-tuple T) Num.min (text p [::] x) (K%:R * text q [::] x).
+Proof.
+apply: (accepted_longest (bound := fun x => Num.min (text p [::] x) (K%:R * text q [::] x))).
+by move=> x xn; have := leaving_at_most x; rewrite xn.
+Qed.
 
 (* No lossless verifier of K independent paths of n tokens that leaves the target as it is, whatever
    it knows, accepts a text x with a probability above M(x), where M() = 1 and
    M(xa) = min(M(x) p(a|x), K q(xa)), and none accepts a longer text. *)
-Theorem keeping_at_most m x : verifies_drafts m ->
-  probability (fun o => prefix x o.2.1) m <= if (size x <= n)%N then most x else 0.
+Theorem keeping_at_most x : keeps_target m -> probability (fun o => prefix x o.2.1.1) m
+  <= if (size x <= n)%N then most x else 0.
 Proof.
-move=> [m_law m_draws m_drafted ok].
-have drafted := accepted_drafted complete q_model (accepted := fun o => o.2.1) m_law m_draws
-  m_drafted.
-pose emitted := o <- m ;; ret (field_numbers R) o.2.
+move=> kept; have [m_law _ _ _ ok] := m_verifies.
+pose emitted := o <- m ;; ret (field_numbers R) o.2.1.
 have emitted_law : is_law emitted by apply: law_bind => // o; apply: law_ret.
-have same y : probability (fun o => prefix y o.2.1) m = accepts y emitted.
+have same y : probability (fun o => prefix y o.2.1.1) m = accepts y emitted.
   by rewrite /accepts /probability expected_bind; apply: eq_expected => o; rewrite expected_ret.
-have balanced_emitted := proj1 (lossless_balanced p emitted_law) ok.
+have lossless_emitted : lossless p emitted.
+  move=> t; rewrite -(ok t) /writes !expected_bind; apply: eq_expected_possible => o /kept left.
+  by rewrite !expected_ret left.
+have balanced_emitted := proj1 (lossless_balanced p emitted_law) lossless_emitted.
 elim/last_ind: x => [|x a IH].
   rewrite same -[X in _ <= X](proj2 emitted_law).
   by apply: expected_mono => [|e]; [case: emitted_law|rewrite lern1 leq_b1].
-have := drafted (rcons x a); rewrite size_rcons; case: ifP => // xn allowed.
+have := accepted_drafted (rcons x a); rewrite size_rcons; case: ifP => // xn allowed.
 rewrite most_rcons // le_minr allowed andbT; move: IH; rewrite (ltnW xn) => IH.
 apply: le_trans (_ : accepts x emitted * p x a <= _); last first.
   by rewrite -same ler_wpmul2r //; case: (p_model x).
@@ -947,40 +923,11 @@ Qed.
 (* No lossless verifier of K independent paths of n tokens that leaves the target as it is, whatever
    it knows, accepts more tokens on average than the sum of M(x) over all texts x of 1 to n
    tokens. *)
-Theorem keeping_length m : verifies_drafts m -> expected (fun o => (size o.2.1)%:R) m
-  <= \sum_(i < n) \sum_(x : i.+1.-tuple T) most x.
+Theorem keeping_length : keeps_target m ->
+  off_the_path.length m <= \sum_(i < n) \sum_(x : i.+1.-tuple T) most x.
 Proof.
-move=> m_verifies; have [m_law m_draws m_drafted _] := m_verifies.
-apply: (accepted_longest (accepted := fun o => o.2.1) (most := fun x => most x)
-  m_law m_draws m_drafted) => x xn.
-by have := keeping_at_most x m_verifies; rewrite xn.
-Qed.
-
-(* No lossless verifier of K independent paths of n tokens, whatever it knows and leaves, accepts a
-   text x with a probability above min(p(x), K q(x)), and none accepts a longer text. *)
-Theorem leaving_at_most m x : verifies_leaving m ->
-  probability (fun o => prefix x o.2.1.1) m
-  <= if (size x <= n)%N then Num.min (text p [::] x) (K%:R * text q [::] x) else 0.
-Proof.
-move=> [m_law m_draws m_drafted m_models ok].
-have := accepted_drafted complete q_model (accepted := fun o => o.2.1.1) m_law m_draws
-  m_drafted x.
-case: ifP => // xn allowed; rewrite le_minr allowed andbT -(ok x) expected_bind.
-apply: expected_mono_possible => [|o /m_models o_model]; first by case: m_law.
-rewrite expected_ret /begins prefix_rconsE; case: (prefix x o.2.1.1) => //=.
-case: ifP => _; first exact: ler01.
-by case: ifP => // _; apply: text_ge0.
-Qed.
-(* No lossless verifier of K independent paths of n tokens, whatever it knows and leaves, accepts
-   more tokens on average than the sum of min(p(x), K q(x)) over all texts x of 1 to n tokens. *)
-Theorem leaving_length m : verifies_leaving m -> expected (fun o => (size o.2.1.1)%:R) m
-  <= \sum_(i < n) \sum_(x : i.+1.-tuple T) Num.min (text p [::] x) (K%:R * text q [::] x).
-Proof.
-move=> m_verifies; have [m_law m_draws m_drafted _ _] := m_verifies.
-apply: (accepted_longest (accepted := fun o => o.2.1.1)
-  (most := fun x => Num.min (text p [::] x) (K%:R * text q [::] x))
-  m_law m_draws m_drafted) => x xn.
-by have := leaving_at_most x m_verifies; rewrite xn.
+move=> kept; apply: (accepted_longest (bound := fun x => most x)) => x xn.
+by have := keeping_at_most x kept; rewrite xn.
 Qed.
 
 Hypothesis some : (0 < count)%N.
@@ -988,249 +935,150 @@ Hypothesis some : (0 < count)%N.
 (* Block verification of the path that the rule selects accepts at least 1 - (1 - 1/K)^K times as
    many tokens on average as any lossless verifier of the K paths that leaves the target as it is,
    whatever it knows. *)
-Theorem even_multipath_block_share m : verifies_drafts m ->
-  certain_share R K * expected (fun o => (size o.2.1)%:R) m
-  <= expected (fun e => (size e.1)%:R)
-       (even_multipath_block (N := field_numbers R) vocabulary p q K n).
+Theorem even_multipath_block_share : keeps_target m ->
+  certain_share R K * off_the_path.length m <= expected (fun e => (size e.1)%:R)
+    (even_multipath_block (N := field_numbers R) vocabulary p q K n).
 Proof.
-move=> m_verifies.
-apply: le_trans (even_multipath_block_length complete p_model q_model some n).
-rewrite ler_wpmul2l ?keeping_length //.
-by case/andP: (certain_share01 R some).
+move=> kept; apply: le_trans (even_multipath_block_length complete p_model q_model some n).
+by rewrite ler_wpmul2l ?keeping_length //; case/andP: (certain_share01 R some).
 Qed.
 (* Greedy block verification of the path that the rule selects accepts at least 1 - (1 - 1/K)^K
    times as many tokens on average as any lossless verifier of the K paths, whatever it knows and
    leaves. *)
-Theorem even_greedy_block_share m : verifies_leaving m ->
-  certain_share R K * expected (fun o => (size o.2.1.1)%:R) m
-  <= expected (fun e => (size e.1)%:R)
-       (even_greedy_block (N := field_numbers R) vocabulary p q K n).
+Theorem even_greedy_block_share :
+  certain_share R K * off_the_path.length m <= expected (fun e => (size e.1)%:R)
+    (even_greedy_block (N := field_numbers R) vocabulary p q K n).
 Proof.
-move=> m_verifies.
 apply: le_trans (even_greedy_block_length complete p_model q_model some n).
-rewrite ler_wpmul2l ?leaving_length //.
-by case/andP: (certain_share01 R some).
+by rewrite ler_wpmul2l ?leaving_length //; case/andP: (certain_share01 R some).
 Qed.
-End Told.
+End Accepted.
 End Verifiers.
 
 (* ------------------------------------------------------- the rule is such a verifier of its own *)
-Section Selecting.
-Variables (R : realFieldType) (T : eqType).
-Local Notation law := (law (field_numbers R)).
-Variable scores_of : seq T -> scores (field_numbers R).
-Implicit Types (xs : seq (seq T)) (x : seq T).
-
-Lemma expected_place (r g : nat -> R) k : \sum_(i < k) r i = 1 ->
-  expected g (draw (N := field_numbers R) (iota 0 k) r) = \sum_(i < k) r i * g i.
-Proof.
-move=> r1; have sums (h : nat -> R) : foldr (fun i s => h i + s) 0 (iota 0 k) = \sum_(i < k) h i.
-  rewrite -(big_mkord xpredT h) /index_iota subn0 unlock /reducebig.
-  by elim: (iota 0 k) => //= i s ->.
-rewrite /draw /normalised /total /= sums r1 -(sums (fun i => r i * g i)).
-elim: (iota 0 k) => [|i s IH] //=.
-by rewrite expected_cons IH divr1.
-Qed.
-Lemma select_law xs : xs != [::] ->
-  (forall x, x \in xs -> all (@proper R) (scores_of x) /\ 0 < (reach (scores_of x) : R)) ->
-  is_law (select scores_of xs).
-Proof.
-move=> xs_some ok; pose ss := map scores_of xs.
-pose E : seq R := sort <=%R (flatten [seq edges_of (scores_of x) : seq R | x <- xs]).
-have E_sorted : sorted <=%R E by exact: (sort_sorted le_total).
-have E01 (u : R) : u \in E -> 0 <= u <= 1.
-  rewrite mem_sort => /flattenP[/= e /mapP[x /ok[x_ok _] ->]].
-  elim: (scores_of x) x_ok => [|c t IH] //= /andP[/and4P[lo0 lohi hi1 _] t_ok].
-  rewrite !inE => /or3P[/eqP->|/eqP->|]; last exact: IH.
-  - by rewrite lo0 (le_trans (ltW lohi)).
-  by rewrite hi1 (le_trans lo0 (ltW lohi)).
-have all_fit : all (fits E) ss.
-  rewrite all_map; apply/allP => x x_in /=; have [x_ok x_pos] := ok x x_in.
-  rewrite /fits x_ok x_pos /=; apply/allP => u u_in; rewrite mem_sort.
-  by apply/flattenP; exists (edges_of (scores_of x)) => //; apply/mapP; exists x.
-have total1 : \sum_(i < size xs) (nth 0 (chances ss) i : R) = 1.
-  rewrite -[size xs](size_map scores_of); apply: (chances_total E_sorted _ all_fit) => none.
-  by move: xs_some; rewrite -size_eq0 -(size_map scores_of) -/ss none.
-apply: law_bind => [|i]; last exact: law_ret.
-split; last by rewrite expected_place //; under eq_bigr do rewrite mulr1.
-move=> o /List.in_map_iff[i [<- _]] /=; rewrite /normalised /= divr_ge0 //.
-  exact: (chances_ge0 E_sorted E01 i all_fit).
-rewrite /total; elim: (iota _ _) => [|j s IH] /=; first exact: lexx.
-by rewrite addr_ge0 //; apply: (chances_ge0 E_sorted E01 j all_fit).
-Qed.
-Lemma select_drafted xs x : xs != [::] -> possible (select scores_of xs) x -> x \in xs.
-Proof.
-rewrite /select => xs_some can; have [i i_can {}can] := possible_bind can.
-rewrite (possible_ret can).
-case: i_can => w /List.in_map_iff[j [[<- _] j_in]] _; apply: mem_nth.
-suff : j \in iota 0 (size xs) by rewrite mem_iota.
-by elim: (iota 0 _) j_in => [|k s IH] //= [->|/IH]; rewrite inE ?eqxx // => ->; rewrite orbT.
-Qed.
-Lemma possible_probability (A : eqType) (m : law A) a :
-  probability (pred1 a) m != 0 -> possible m a.
-Proof.
-elim: m => [|o m IH]; first by rewrite /probability expected_nil eqxx.
-rewrite /probability expected_cons /=; case: (eqVneq o.1 a) => [oa|_]; last first.
-  by rewrite mulr0 add0r => /IH[w a_in w0]; exists w => //; right.
-case: (eqVneq o.2 0) => [->|w0 _].
-  by rewrite mul0r add0r => /IH[w a_in w0]; exists w => //; right.
-by exists o.2 => //; left; rewrite -oa; case: o {oa w0}.
-Qed.
-End Selecting.
-
-Section Outcome.
+Section Rule.
 Variables (R : realFieldType) (T : finType) (vocabulary : seq T).
 Hypothesis complete : perm_eq vocabulary (enum T).
-Local Notation law := (law (field_numbers R)).
-Local Notation model := (seq T -> T -> R).
-Variables p q : model.
-Hypotheses (p_model : is_model p) (q_model : is_model q).
-Variables (count n : nat).
+Variable count : nat.
 Hypothesis some : (0 < count)%N.
 Local Notation K := count.
-Local Notation path := (@path (field_numbers R) T vocabulary).
+Local Notation law := (law (field_numbers R)).
+Local Notation model := (seq T -> T -> R).
+Implicit Types (p q : model) (x : seq T).
 
 Section Selected.
 Variable passed_on : R -> R -> R.
 Hypothesis passed_on0 : forall owed allowed, 0 <= owed -> 0 <= allowed ->
   0 <= passed_on owed allowed.
-Hypothesis passed_on_allowed : forall owed allowed,
-  Num.min (passed_on owed allowed) allowed = Num.min owed allowed.
-Local Notation even_scores := (@even_scores (field_numbers R) T vocabulary p q K passed_on).
-Local Notation evened := (@evened (field_numbers R) T vocabulary p q K passed_on).
-Local Notation even_selected := (@even_selected (field_numbers R) T vocabulary p q K passed_on).
-Variables (E : Type) (verify_path : seq T -> law E) (accepted : E -> seq T).
-Hypothesis verify_path_law : forall x, possible (path evened n [::]) x -> is_law (verify_path x).
-Hypothesis verify_path_prefix : forall x e, possible (verify_path x) e -> prefix (accepted e) x.
+Local Notation even_scores p q := (@even_scores (field_numbers R) T vocabulary p q K passed_on).
 
-(* Verification of the selected path, with all drafted paths beside what it emits. *)
-Definition outcome_of : law (seq (seq T) * E) :=
-  drafted <- independent (path q n [::]) K ;; x <- select even_scores drafted ;;
-  e <- verify_path x ;; ret _ (drafted, e).
+Definition by_evenly : off_the_path.rule R T := fun p q => select (even_scores p q).
 
-Let drafts_law : is_law (independent (path q n [::]) K).
-Proof. exact: (law_independent _ (law_path complete q_model n [::])). Qed.
-Let drafted_some drafted : possible (independent (path q n [::]) K) drafted -> drafted != [::].
-Proof. by case/possible_independent=> sized _; rewrite -size_eq0 sized -lt0n. Qed.
-Let selecting drafted : possible (independent (path q n [::]) K) drafted ->
-  is_law (select even_scores drafted).
+(* The rule selects one of the drafted paths, whatever is passed on as owed. *)
+Theorem by_evenly_selects n : off_the_path.is_selection vocabulary K n by_evenly.
 Proof.
-move=> can; apply: select_law (drafted_some can) _ => x x_in.
-split; first exact: (even_scores_proper complete p_model q_model some passed_on0).
-rewrite (even_reach complete p_model q_model some passed_on0) lt_def text_ge0 // andbT.
-have [_ all_can] := possible_independent can; have := all_can (fun y => text q [::] y != 0).
-move=> /(_ _)/allP; apply=> // y y_can.
-by case: (possible_path complete q_model y_can).
+move=> p q xs p_ok q_ok can; split.
+  exact: (law_select q_ok some (even_scores_root vocabulary p q K passed_on)
+    (even_scores_proper complete p_ok q_ok some passed_on0)
+    (even_scores_drafted complete p_ok q_ok some passed_on0) can).
+move=> x; rewrite /by_evenly /select => x_can.
+have [i [w i_in w0] {}x_can] := possible_bind x_can; rewrite (possible_ret x_can).
+apply: mem_nth; move/List.in_map_iff: i_in => [j [[<- _] j_in]].
+suff : j \in iota 0 (size xs) by rewrite mem_iota.
+by elim: (iota _ _) j_in => [|k s IH] //= [->|/IH j_in]; rewrite in_cons ?eqxx ?j_in ?orbT.
 Qed.
-Let selected_can drafted x : possible (independent (path q n [::]) K) drafted ->
-  possible (select even_scores drafted) x -> possible (path evened n [::]) x.
+(* The law of the path that the rule selects is computable along the path, whatever is passed on as
+   owed. *)
+Theorem by_evenly_along n : off_the_path.along_the_path vocabulary K n by_evenly.
 Proof.
-move=> d_can x_can; apply: possible_probability.
-have same := selected_evened complete p_model q_model some passed_on0 n (fun y => (y == x)%:R).
-rewrite /probability -same -/(probability (pred1 x) _); apply/eqP => none.
-have [sel0 _] := selected_evened_law complete p_model q_model some passed_on0 n.
-have := impossible sel0 none (bind_possible d_can x_can).
-by rewrite /= eqxx.
-Qed.
-Let verifying drafted x : possible (independent (path q n [::]) K) drafted ->
-  possible (select even_scores drafted) x -> is_law (verify_path x).
-Proof. by move=> d_can x_can; apply: verify_path_law; apply: selected_can d_can x_can. Qed.
-
-Lemma outcome_law : is_law outcome_of.
-Proof.
-apply: law_bind_possible => // drafted d_can; apply: law_bind_possible => [|x x_can].
-  exact: selecting.
-by apply: law_bind => [|e]; [apply: verifying x_can|apply: law_ret].
-Qed.
-Lemma outcome_draws (e : pred (seq (seq T))) :
-  probability (fun o => e o.1) outcome_of = probability e (independent (path q n [::]) K).
-Proof.
-rewrite /probability expected_bind; apply: eq_expected_possible => drafted d_can.
-have [_ total1] := selecting d_can; rewrite expected_bind -[RHS]mul1r -total1 -expected_mulr.
-apply: eq_expected_possible => x x_can; have [_ total_x] := verifying d_can x_can.
-rewrite expected_bind mul1r -[RHS]mul1r -total_x -expected_mulr; apply: eq_expected => y.
-by rewrite expected_ret mul1r.
-Qed.
-Lemma outcome_drafted o : possible outcome_of o -> has (prefix (accepted o.2)) o.1.
-Proof.
-rewrite /outcome_of => can; have [drafted d_can {}can] := possible_bind can.
-have [x x_can {}can] := possible_bind can; have [e e_can {}can] := possible_bind can.
-rewrite (possible_ret can) /=; apply/hasP; exists x; last exact: verify_path_prefix e_can.
-exact: select_drafted (drafted_some d_can) x_can.
-Qed.
-Lemma outcome_emits (f : E -> R) :
-  expected (fun o => f o.2) outcome_of = expected f (x <- even_selected n ;; verify_path x).
-Proof.
-rewrite !expected_bind; apply: eq_expected => drafted; rewrite !expected_bind.
-apply: eq_expected => i; rewrite !expected_ret expected_bind.
-by apply: eq_expected => e; rewrite expected_ret.
+move=> p q p' q' x p_ok q_ok p'_ok q'_ok size_x same.
+have at_x r s : is_model r -> is_model s ->
+    probability (pred1 x) (off_the_path.picked vocabulary K n by_evenly r s) =
+    value K (even_scores r s x).
+  move=> r_ok s_ok; have [_ ->] := even_selected_path complete r_ok s_ok some passed_on0 n.
+  by rewrite size_x eqxx; apply: evened_text.
+rewrite !at_x //; congr (value K _); apply: (congr1 fst).
+by apply: even_known_along => y yx _; apply: same.
 Qed.
 End Selected.
 
+Variables (p q : model) (n : nat).
+Hypotheses (p_model : is_model p) (q_model : is_model q).
+Local Notation drafts := (@off_the_path.drafts R T vocabulary K n q).
+Local Notation least := (@least (field_numbers R)).
+Local Notation all_of_it := (@all_of_it (field_numbers R)).
+
 (* Block verification of the path that the rule selects, with all drafted paths. *)
-Definition even_block_outcome : law (seq (seq T) * emission T) :=
-  outcome_of (@least (field_numbers R)) (verify (N := field_numbers R) vocabulary p
-    (evened (N := field_numbers R) vocabulary p q K (@least (field_numbers R)))).
+Definition even_block_outcome : law (seq (seq T) * (emission T * model)) :=
+  off_the_path.block_of_drafts vocabulary K n (by_evenly least) p q
+    (evened (N := field_numbers R) vocabulary p q K least).
 (* Block verification of the path that the rule selects is itself a lossless verifier of the K
    drafted paths that leaves the target as it is. *)
-Theorem even_block_is_one : verifies_drafts vocabulary p q K n id even_block_outcome /\
-  forall f, expected (fun o => f o.2) even_block_outcome =
-    expected f (even_multipath_block (N := field_numbers R) vocabulary p q K n).
+Theorem even_block_is_one :
+  [/\ verifies_drafts vocabulary p q K n even_block_outcome, keeps_target p even_block_outcome
+    & forall f, expected (fun o => f o.2.1) even_block_outcome =
+        expected f (even_multipath_block (N := field_numbers R) vocabulary p q K n)].
 Proof.
-have least0 := @least_ge0 R.
-have emits f : expected (fun o => f o.2) even_block_outcome =
-    expected f (even_multipath_block (N := field_numbers R) vocabulary p q K n).
-  exact: outcome_emits.
+have least0 := @least_ge0 R; have selects := @by_evenly_selects _ least0 n.
 have rows_model := evened_model complete p_model q_model some least0.
-have each_law x := @verify_law _ _ _ complete _ _ p_model rows_model n x.
-split=> //; split=> [|e|o|t].
-- exact: outcome_law.
-- exact: outcome_draws.
-- apply: (outcome_drafted (accepted := fst)) => x e [w e_in _].
-  exact: verify_prefix e_in.
-rewrite -(even_multipath_block_lossless complete p_model q_model some n t) /writes -emits.
-by rewrite expected_bind; apply: eq_expected => o; rewrite expected_ret.
+have has_law := selected_evened complete p_model q_model some least0 n.
+split=> [|o|f].
+- exact: off_the_path.drafts_verifies.
+- rewrite /even_block_outcome /off_the_path.block_of_drafts => can.
+  have [xs _ {}can] := possible_bind can; have [x _ {}can] := possible_bind can.
+  by have [e _ {}can] := possible_bind can; rewrite (possible_ret can).
+rewrite (even_multipath_block_outcome complete p_model q_model some).
+exact: off_the_path.block_of_draftsE.
 Qed.
 
 (* Greedy block verification of the path that the rule selects, with all drafted paths. *)
-Let greedy_rows := evened (N := field_numbers R) vocabulary p q K (@all_of_it (field_numbers R)).
+Let greedy_rows := evened (N := field_numbers R) vocabulary p q K all_of_it.
+Let left := greedy_block.modified (N := field_numbers R) vocabulary p greedy_rows n.
 Definition even_greedy_outcome : law (seq (seq T) * (emission T * model)) :=
-  outcome_of (@all_of_it (field_numbers R)) (fun x =>
-    e <- greedy_block.verify (N := field_numbers R) vocabulary p greedy_rows n x ;;
-    ret _ (e, greedy_block.modified (N := field_numbers R) vocabulary p greedy_rows n)).
+  xs <- drafts ;; x <- by_evenly all_of_it p q xs ;;
+  e <- greedy_block.verify (N := field_numbers R) vocabulary p greedy_rows n x ;;
+  ret _ (xs, (e, left)).
 (* Greedy block verification of the path that the rule selects is itself a lossless verifier of the
    K drafted paths. *)
-Theorem even_greedy_is_one : verifies_leaving vocabulary p q K n id even_greedy_outcome /\
+Theorem even_greedy_is_one : verifies_drafts vocabulary p q K n even_greedy_outcome /\
   forall f, expected (fun o => f o.2.1) even_greedy_outcome =
     expected f (even_greedy_block (N := field_numbers R) vocabulary p q K n).
 Proof.
 have all0 (a b : R) : 0 <= a -> 0 <= b -> 0 <= (all_of_it a b : field_numbers R) by [].
-pose left := greedy_block.modified (N := field_numbers R) vocabulary p greedy_rows n.
-have emits f : expected (fun o => f o.2) even_greedy_outcome = expected (fun e => f (e, left))
-    (even_greedy_block (N := field_numbers R) vocabulary p q K n).
-  rewrite outcome_emits expected_bind [RHS]expected_bind; apply: eq_expected => x.
-  by rewrite expected_bind; apply: eq_expected => e; rewrite expected_ret.
+have selects := @by_evenly_selects _ all0 n.
 have rows_model := evened_model complete p_model q_model some all0.
 have left_model : is_model left by apply: greedy_block.modified_model.
-have each_law x : possible (path greedy_rows n [::]) x -> is_law
-    (e <- greedy_block.verify (N := field_numbers R) vocabulary p greedy_rows n x ;;
-     ret (field_numbers R) (e, left)).
-  move=> _; apply: law_bind => [|e]; last exact: law_ret.
+have verify_one x :
+    is_law (greedy_block.verify (N := field_numbers R) vocabulary p greedy_rows n x).
   apply: law_bind => [|u]; first exact: greedy_block.law_keep.
   by apply: law_bind => [|y]; [apply: law_draw_row|apply: law_ret].
-split=> [|f]; last exact: (emits (fun e => f e.1)).
-split=> [|e|o|o|t].
-- exact: outcome_law.
-- exact: outcome_draws.
-- apply: (outcome_drafted (accepted := fun e => e.1.1)) => x e can.
-  have [e' [w e_in _] {}can] := possible_bind can; rewrite (possible_ret can) /=.
-  exact: greedy_block.verify_drafted e_in.
-- rewrite /even_greedy_outcome /outcome_of => can; have [drafted d_can {}can] := possible_bind can.
+have emits f : expected (fun o => f o.2) even_greedy_outcome = expected (fun e => f (e, left))
+    (even_greedy_block (N := field_numbers R) vocabulary p q K n).
+  rewrite [LHS]expected_bind [RHS]expected_bind [RHS]expected_bind; apply: eq_expected => xs.
+  rewrite [LHS]expected_bind; apply: eq_expected => x.
+  by rewrite expected_bind; apply: eq_expected => e; rewrite expected_ret.
+have listed o : possible even_greedy_outcome o -> exists xs x e, [/\ possible drafts xs,
+    possible (by_evenly all_of_it p q xs) x, possible (greedy_block.verify
+      (N := field_numbers R) vocabulary p greedy_rows n x) e & o = (xs, (e, left))].
+  rewrite /even_greedy_outcome => can; have [xs xs_can {}can] := possible_bind can.
   have [x x_can {}can] := possible_bind can; have [e e_can {}can] := possible_bind can.
-  have [e' e'_can {}e_can] := possible_bind e_can.
-  by rewrite (possible_ret can) (possible_ret e_can).
+  by exists xs, x, e; split=> //; apply: possible_ret can.
+split=> [|f]; last exact: (emits (fun e => f e.1)).
+split=> [|f|o|o|t].
+- apply: law_bind_possible => [|xs xs_can]; first exact: off_the_path.law_drafts.
+  have [select_law _] := selects p q xs p_model q_model xs_can.
+  by apply: law_bind select_law _ => x; apply: law_bind => // e; apply: law_ret.
+- rewrite [LHS]expected_bind; apply: eq_expected_possible => xs xs_can.
+  have [[_ total1] _] := selects p q xs p_model q_model xs_can.
+  rewrite expected_bind -[RHS]mul1r -total1 -expected_mulr; apply: eq_expected => x.
+  rewrite expected_bind -(proj2 (verify_one x)) -expected_mulr; apply: eq_expected => e.
+  by rewrite expected_ret mul1r.
+- move=> /listed[xs [x [e [xs_can x_can [w e_in _] ->]]]]; apply/hasP; exists x.
+    by have [_] := selects p q xs p_model q_model xs_can; apply.
+  exact: greedy_block.verify_drafted e_in.
+- by move=> /listed[xs [x [e [_ _ _ ->]]]].
 rewrite -(even_greedy_block_lossless complete p_model q_model some n t) /writes.
 rewrite -(emits (fun e => begins (N := field_numbers R) e.2 t e.1)) expected_bind.
 by apply: eq_expected => o; rewrite expected_ret.
 Qed.
-End Outcome.
+End Rule.

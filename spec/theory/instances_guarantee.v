@@ -7,7 +7,7 @@
 From mathcomp Require Import all_ssreflect all_algebra.
 From Draftproof Require Import laws emission descent block selection mixed instances scored.
 From Draftproof Require Import guarantee instances_scored.
-From Draftproof Require greedy_block.
+From Draftproof Require greedy_block off_the_path.
 Set Implicit Arguments.
 Unset Strict Implicit.
 Unset Printing Implicit Defensive.
@@ -140,67 +140,74 @@ have kept_length := even_greedy_block_length complete target_model draft_model t
 by rewrite sum_shared2 in kept_length; apply: le_trans kept_length; computed.
 Qed.
 
-(* ----------------------------------------------------------------- what no verifier can do better *)
-(* The rule with block verification is such a verifier. *)
-Definition even_block_seen : law fractions (seq (seq bool) * emission bool) :=
-  @even_block_outcome rat_realFieldType _ vocabulary target draft 2 2.
-Example even_block_verifies : verifies_drafts vocabulary target draft 2 2 id even_block_seen /\
-  expected (fun o => (size o.2.1)%:R) even_block_seen
-    = expected (fun e => (size e.1)%:R) even_block2.
+(* --------------------------------------------------------------- what no verifier can do better *)
+Example some_draft_starts :
+  probability (has (prefix [:: false; true]))
+    (@off_the_path.drafts rat_realFieldType _ vocabulary 2 2 draft) = 7%:Q / 16%:Q.
+Proof. by rewrite (any_draft_starts complete draft_model); computed. Qed.
+Example rule_selects : off_the_path.is_selection vocabulary 2 2 (by_evenly vocabulary 2 kept) /\
+  off_the_path.along_the_path vocabulary 2 2 (by_evenly vocabulary 2 kept).
 Proof.
-have [verifies same] := even_block_is_one complete target_model draft_model 2 two_paths.
-by split; [exact: verifies|exact: (same (fun e => (size e.1)%:R))].
-Qed.
-Example at_most_for_both : probability (fun o => prefix [:: false; true] o.2.1) even_block_seen
-  <= 2%:Q / 9%:Q.
-Proof.
-have [verifies _] := even_block_verifies; rewrite -most_of_false_true.
-exact: (keeping_at_most complete target_model draft_model [:: false; true] verifies).
-Qed.
-Example at_most_in_all : expected (fun o => (size o.2.1)%:R) even_block_seen <= 4%:Q / 3%:Q.
-Proof.
-have [verifies _] := even_block_verifies; rewrite -sum_most2.
-exact: (keeping_length complete target_model draft_model verifies).
-Qed.
-Example at_least_three_quarters :
-  3%:Q / 4%:Q * expected (fun o => (size o.2.1)%:R) even_block_seen
-  <= expected (fun e => (size e.1)%:R) even_block2.
-Proof.
-have [verifies _] := even_block_verifies.
-have -> : 3%:Q / 4%:Q = certain_share rat_realFieldType 2 by computed.
-exact: (even_multipath_block_share complete target_model draft_model two_paths verifies).
+split; first exact: (by_evenly_selects complete two_paths (@least_ge0 _)).
+exact: (by_evenly_along complete two_paths (@least_ge0 _)).
 Qed.
 
-Definition even_greedy_seen :
-    law fractions (seq (seq bool) * (emission bool * (seq bool -> bool -> rat))) :=
-  @even_greedy_outcome rat_realFieldType _ vocabulary target draft 2 2.
-Example even_greedy_verifies : verifies_leaving vocabulary target draft 2 2 id even_greedy_seen /\
-  expected (fun o => (size o.2.1.1)%:R) even_greedy_seen
-    = expected (fun e => (size e.1)%:R) even_greedy2.
+(* The rule with block verification is such a verifier, and keeps the target. *)
+Definition even_block_seen :=
+  @even_block_outcome rat_realFieldType _ vocabulary 2 target draft 2.
+Lemma even_block_verifies : [/\ verifies_drafts vocabulary target draft 2 2 even_block_seen,
+    keeps_target target even_block_seen
+  & off_the_path.length even_block_seen = expected (fun e => (size e.1)%:R) even_block2].
 Proof.
-have [verifies same] := even_greedy_is_one complete target_model draft_model 2 two_paths.
+have [verifies keeps same] := even_block_is_one complete two_paths 2 target_model draft_model.
+by split; [exact: verifies|exact: keeps|exact: (same (fun e => (size e.1)%:R))].
+Qed.
+Example at_most_for_both : probability (fun o => prefix [:: false; true] o.2.1.1) even_block_seen
+  <= 2%:Q / 9%:Q.
+Proof.
+have [verifies keeps _] := even_block_verifies; rewrite -most_of_false_true.
+exact: (keeping_at_most complete target_model draft_model verifies [:: false; true] keeps).
+Qed.
+Example at_most_in_all : off_the_path.length even_block_seen <= 4%:Q / 3%:Q.
+Proof.
+have [verifies keeps _] := even_block_verifies; rewrite -sum_most2.
+exact: (keeping_length complete target_model draft_model verifies keeps).
+Qed.
+Example at_least_three_quarters : 3%:Q / 4%:Q * off_the_path.length even_block_seen
+  <= expected (fun e => (size e.1)%:R) even_block2.
+Proof.
+have [verifies keeps _] := even_block_verifies.
+have -> : 3%:Q / 4%:Q = certain_share rat_realFieldType 2 by computed.
+exact: (even_multipath_block_share complete target_model draft_model verifies two_paths keeps).
+Qed.
+
+Definition even_greedy_seen :=
+  @even_greedy_outcome rat_realFieldType _ vocabulary 2 target draft 2.
+Lemma even_greedy_verifies : verifies_drafts vocabulary target draft 2 2 even_greedy_seen /\
+  off_the_path.length even_greedy_seen = expected (fun e => (size e.1)%:R) even_greedy2.
+Proof.
+have [verifies same] := even_greedy_is_one complete two_paths 2 target_model draft_model.
 by split; [exact: verifies|exact: (same (fun e => (size e.1)%:R))].
 Qed.
 Example at_most_shared : probability (fun o => prefix [:: false; true] o.2.1.1) even_greedy_seen
   <= 2%:Q / 9%:Q.
 Proof.
 have [verifies _] := even_greedy_verifies.
-have bound := leaving_at_most complete draft_model [:: false; true] verifies.
+have bound := leaving_at_most complete draft_model verifies [:: false; true].
 by apply: le_trans bound _; computed.
 Qed.
-Example at_most_shared_in_all : expected (fun o => (size o.2.1.1)%:R) even_greedy_seen
-  <= 4%:Q / 3%:Q.
+Example at_most_shared_in_all : off_the_path.length even_greedy_seen <= 4%:Q / 3%:Q.
 Proof.
 have [verifies _] := even_greedy_verifies; rewrite -sum_shared2.
 exact: (leaving_length complete draft_model verifies).
 Qed.
 Example at_least_three_quarters_of_shared :
-  3%:Q / 4%:Q * expected (fun o => (size o.2.1.1)%:R) even_greedy_seen
+  3%:Q / 4%:Q * off_the_path.length even_greedy_seen
   <= expected (fun e => (size e.1)%:R) even_greedy2.
 Proof.
 have [verifies _] := even_greedy_verifies.
 have -> : 3%:Q / 4%:Q = certain_share rat_realFieldType 2 by computed.
-exact: (even_greedy_block_share complete target_model draft_model two_paths verifies).
+exact: (even_greedy_block_share complete target_model draft_model verifies two_paths).
 Qed.
 
 (* Three tokens: exactly the share of all M is kept. *)

@@ -6,8 +6,8 @@ verifier whose probability A(x) of accepting x is, in all models, a function of 
 one that selects a path by a law Q' of which this is true at every whole path, as greedy multi-path
 block verification, mixed and scored do.
 
-Mechanised: no such selection is optimal in all models. Argued: the share of the optimum that such a
-rule can keep in all is exactly 1 - (1 - 1/K)^K. No more can be kept by what it emits being drawn by
+Mechanised: no such selection is optimal in all models, and some keeps 1 - (1 - 1/K)^K of the
+optimum in all. Argued: none keeps more in all. No more can be kept by what it emits being drawn by
 all drafted rows. If only its accepted prefix is, it can keep more on some models, and is not
 optimal in all either. Argued, too: a variant of scored is never below block verification, at a
 price. Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum
@@ -450,6 +450,13 @@ CLAIMS = (
         - 1/K)^K of the stateless optimum.""",
         shape="any V, L, K; i.i.d. paths",
         examined=EVEN.also("; prefix by prefix"),
+        theorems=(
+            "guarantee.even_multipath_block_share",
+            "guarantee.even_multipath_block_lossless",
+            "guarantee.even_block_is_one",
+            "guarantee.by_evenly_along",
+            "guarantee.even_greedy_block_share",
+        ),
         proof="""Let M be 1 at the root, M(xy) = min(M(x) p(y|x), K q(xy)), and c = 1 - (1 - 1/K)^K.
         No lossless verifier that keeps the target has A(x) > M(x), since a drafted x has
         probability K q(x) at most. The rule: of the paths through x, those with the smallest
