@@ -73,7 +73,7 @@ def accepted(verify: Named) -> Quantity:
     return Quantity(name_of(verify), lambda instance: expected_accepted(law(verify, instance)))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=40_000)
 def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of one iteration's emission."""
     algorithm = ALGORITHMS[verify] if isinstance(verify, str) else of_one_path(verify)
