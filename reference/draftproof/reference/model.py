@@ -10,6 +10,7 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
+from draftproof.reference.chance import Distribution
 from draftproof.reference.errors import (
     InvalidInput,
     MissingContext,
@@ -155,7 +156,7 @@ class Model:
             raise NotADistribution(f"{where} gives token {token} the negative weight {weight}")
         if total(weights) != 1:
             raise NotADistribution(f"{where} must sum to 1, it sums to {total(weights)}")
-        return weights
+        return Distribution(weights)
 
 
 @dataclass(frozen=True)
