@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from draftproof.reference.chance import (
     Chance,
-    Enumeration,
     NondeterministicProgram,
     distribution,
     enumerate_law,
@@ -106,65 +105,6 @@ def test_hidden_randomness_is_reported(program: Callable[[Chance], int], message
     with pytest.raises(NondeterministicProgram) as refusal:
         enumerate_law(program)
     assert str(refusal.value) == message
-
-
-def walk(chance: Enumeration) -> int:
-    """Walk three fair steps, up or down: from a place on, the way to it does not matter."""
-    place = 0
-    for step in range(3):
-        chance.forget_all_but(step, place)
-        place += 1 if chance.coin(HALF) else -1
-    return place
-
-
-def test_runs_that_come_to_one_state_go_on_as_one() -> None:
-    ended: list[int] = []
-
-    def watched(chance: Enumeration) -> int:
-        ended.append(walk(chance))
-        return ended[-1]
-
-    eighth = rational("1/8")
-    assert enumerate_law(watched) == Law({3: eighth, 1: 3 * eighth, -1: 3 * eighth, -3: eighth})
-    # Two runs from each of the three places before the last step, where all runs are eight.
-    assert len(ended) == 6
-
-
-@pytest.mark.parametrize(
-    "rest",
-    [
-        lambda chance, toss: chance.coin(HALF if toss else THIRD),
-        lambda chance, toss: toss,
-        lambda chance, toss: toss or chance.coin(HALF),
-        lambda chance, toss: bool(chance.forget_all_but(toss)),
-    ],
-    ids=["asks", "returns", "asks or returns", "comes to a state"],
-)
-def test_a_state_on_which_the_rest_does_not_depend_alone_is_refused(
-    rest: Callable[[Enumeration, bool], bool],
-) -> None:
-    def program(chance: Enumeration) -> bool:
-        toss = chance.coin(HALF)
-        chance.forget_all_but("tossed")
-        return rest(chance, toss)
-
-    with pytest.raises(NondeterministicProgram) as refusal:
-        enumerate_law(program)
-    assert str(refusal.value) == (
-        "two runs came to one state and went on differently: the state that the program promises "
-        "is not all that the rest depends on"
-    )
-
-
-def test_hidden_randomness_is_reported_after_a_state_too() -> None:
-    shares = iter([HALF, HALF, THIRD])
-
-    def program(chance: Enumeration) -> bool:
-        chance.forget_all_but("begun")
-        return chance.coin(next(shares))
-
-    with pytest.raises(NondeterministicProgram, match="random choice 0 had weights"):
-        enumerate_law(program)
 
 
 Enumerated = Callable[[Callable[[Chance], int]], object]

@@ -12,8 +12,7 @@ program's exact law; `sample` draws one answer. The program cannot tell which of
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 from typing import Any, Protocol, TypeAlias, TypeVar
 
@@ -46,49 +45,16 @@ class NondeterministicProgram(RuntimeError):
     """A program given the same answers asked different questions: it has hidden randomness."""
 
 
-def enumerate_law(program: Callable[[Enumeration], Outcome]) -> Law[Outcome]:
+def enumerate_law(program: Callable[[Chance], Outcome]) -> Law[Outcome]:
     """Return the exact law of `program`, which is run once for each sequence of answers.
 
-    Runs that come to one state (see `Enumeration`) go on as one run. The program must be a function
-    of its chance alone, and its outcomes hashable. Raises `NondeterministicProgram` where a
-    repeated run asks a different question, or two runs do that came to one state.
+    The program must be a function of its chance alone, and its outcomes hashable.
+    Raises `NondeterministicProgram` where a repeated run asks a different question.
     """
     weights: dict[Outcome, Rational] = {}
-    here: dict[Hashable, _Arrival] = {None: _Arrival((), None, ONE)}
-    passed = 0
-    while here:
-        ahead: dict[Hashable, _Arrival] = {}
-        for arrival in here.values():
-            run: Enumeration | None = Enumeration(arrival.answers, arrival.answers, passed)
-            while run is not None:
-                event = run.event(program)
-                weight = arrival.weight * run.probability()
-                if run.state is None:
-                    weights[event] = weights.get(event, ZERO) + weight
-                else:
-                    new = _Arrival(tuple(run.given), event, ZERO)
-                    ahead.setdefault(run.state, new).join(event, weight)
-                run = run.next()
-        here, passed = ahead, passed + 1
+    for outcome, weight in enumerate_runs(program):
+        weights[outcome] = weights[outcome] + weight if outcome in weights else weight
     return Law(weights)
-
-
-@dataclass
-class _Arrival:
-    """Runs that came to one state: the answers of one, the event after it, and their weight."""
-
-    answers: tuple[Answer, ...]
-    event: object
-    weight: Rational
-
-    def join(self, event: object, weight: Rational) -> None:
-        """Add a run. Raises `NondeterministicProgram` if it goes on differently."""
-        if event != self.event:
-            raise NondeterministicProgram(
-                "two runs came to one state and went on differently: the state that the program "
-                "promises is not all that the rest depends on"
-            )
-        self.weight += weight
 
 
 def enumerate_runs(program: Callable[[Chance], Outcome]) -> Iterator[tuple[Outcome, Rational]]:
@@ -199,79 +165,18 @@ class Replay(Chance):
 
     def next(self) -> Replay | None:
         """Return the replay of the next sequence of answers, None after the last sequence."""
-        told = self._following(0)
-        return None if told is None else Replay(told)
-
-    def _following(self, start: int) -> list[Answer] | None:
-        """Return the next sequence of answers that is the same before `start`."""
         if len(self.given) < len(self._told):
             raise NondeterministicProgram(
                 f"a run made {len(self.given)} random choices where another with the same "
                 f"choices made at least {len(self._told)}"
             )
         told = list(self.given)
-        while len(told) > start:
+        while told:
             weights, answer = told.pop()
             following = _next_possible(weights, answer)
             if following < len(weights):
-                return [*told, (weights, following)]
+                return Replay([*told, (weights, following)])
         return None
-
-
-class Enumeration(Replay):
-    """The chance of a program under `enumerate_law`, for a part of a run: from a state to the next.
-
-    A program may say in which *state* it is. `enumerate_law` then runs the rest once for all runs
-    that came to the state.
-    """
-
-    def __init__(self, told: Sequence[Answer], before: Sequence[Answer], passed: int) -> None:
-        super().__init__(told)
-        self._before, self._passed, self._to_pass = before, passed, passed
-        self.state: Hashable = None
-
-    def forget_all_but(self, *state: Hashable) -> None:
-        """Promise that the rest of the run depends on the run so far through `state` alone.
-
-        This is no random choice, and changes no law.
-        """
-        self._stop_after_state(("comes to", state))
-        if self._to_pass == 0:
-            self.state = state
-        self._to_pass -= 1
-
-    def draw(self, weights: Sequence[Rational]) -> int:
-        """Return the next answer."""
-        if self.state is not None:
-            self._stop_after_state(("asks", distribution(weights)))
-        return super().draw(weights)
-
-    def event(self, program: Callable[[Enumeration], Any]) -> Any:
-        """Run the program. Return its outcome, or what it does first after the next state."""
-        try:
-            outcome = program(self)
-        except _Stopped as stopped:
-            return stopped.event
-        return outcome if self.state is None else ("returns", outcome)
-
-    def probability(self) -> Rational:
-        """Return the probability of the answers since the last state."""
-        return probability(self.given[len(self._before) :])
-
-    def next(self) -> Enumeration | None:
-        """Return the next part that begins at the same state, None after the last one."""
-        told = self._following(len(self._before))
-        return None if told is None else Enumeration(told, self._before, self._passed)
-
-    def _stop_after_state(self, event: object) -> None:
-        if self.state is not None:
-            raise _Stopped(event)
-
-
-class _Stopped(Exception):
-    def __init__(self, event: object) -> None:
-        super().__init__(event)
-        self.event = event
 
 
 class _Dice(Chance):

@@ -7,15 +7,14 @@ drafted token, in the number of `Instance.widths`, until the paths have L tokens
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from functools import lru_cache
 from itertools import combinations, groupby
 from math import prod
 from typing import Protocol
 
-from draftproof.reference.chance import Chance, Enumeration, enumerate_law
+from draftproof.reference.chance import Chance, enumerate_law
 from draftproof.reference.errors import TokenOutOfRange, Unsupported, WrongShape
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, Row
@@ -174,7 +173,9 @@ class GrowingTree:
 
     def siblings(self, node: Path) -> Siblings:
         """Return the siblings, drawing them at the first request."""
-        return self._siblings(node)
+        if node not in self._drawn:
+            self._drawn[node] = self._draw(node) if len(node) < self._instance.length else ()
+        return self._drawn[node]
 
     def first(self, node: Path) -> int:
         """Return the number of paths to the left, for nodes whose prefixes have been asked for."""
@@ -182,7 +183,7 @@ class GrowingTree:
             return self._blocks[node][0]
         left = 0
         for depth, token in enumerate(node):
-            siblings = self._siblings(node[:depth])
+            siblings = self.siblings(node[:depth])
             for other in siblings[: siblings.index(token)]:
                 left += self._paths_below((*node[:depth], other))
         return left
@@ -191,14 +192,9 @@ class GrowingTree:
         """Return all the paths, drawing the siblings that are still undrawn."""
         nodes: list[Path] = [()]
         for _ in range(self._instance.length):
-            nodes = [(*z, token) for z in nodes for token in dict.fromkeys(self._siblings(z))]
+            nodes = [(*z, token) for z in nodes for token in dict.fromkeys(self.siblings(z))]
         leaves = {start: leaf for leaf in nodes for start in self._blocks[leaf]}
         return tuple(leaf for _, leaf in sorted(leaves.items()))
-
-    def _siblings(self, node: Path) -> Siblings:
-        if node not in self._drawn:
-            self._drawn[node] = self._draw(node) if len(node) < self._instance.length else ()
-        return self._drawn[node]
 
     def _draw(self, node: Path) -> Siblings:
         instance, depth = self._instance, len(node)
@@ -214,48 +210,7 @@ class GrowingTree:
     def _paths_below(self, node: Path) -> int:
         if set(self._instance.widths[len(node) :]) <= {1}:
             return 1
-        return sum(self._paths_below((*node, token)) for token in self._siblings(node))
-
-
-class Walk(Enum):
-    """The order in which a verifier asks for siblings, and what it keeps in mind on the way.
-
-    `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,
-    and on the drafts below. `DEPTH_FIRST`: a node, its children in turn, and back; whatever it does
-    depends on the node, and on the siblings drawn on the way down to it.
-    """
-
-    DOWN = "down"
-    DEPTH_FIRST = "depth first"
-
-
-class WalkedTree(GrowingTree):
-    """A growing tree for a verifier whose walk is known: runs that come to one node are joined."""
-
-    def __init__(self, instance: Instance, chance: Enumeration, walk: Walk) -> None:
-        super().__init__(instance, chance)
-        self._forget_all_but, self._walk = chance.forget_all_but, walk
-
-    def siblings(self, node: Path) -> Siblings:
-        """Return the siblings; before they are drawn, all that no longer matters is forgotten."""
-        if node not in self._drawn:
-            self._forget_all_but(node, self._remembered(node))
-        return super().siblings(node)
-
-    def _remembered(self, node: Path) -> Hashable:
-        """Return all of the drawn siblings that the verifier and the tree may still depend on."""
-        above = [node[:depth] for depth in range(len(node))]
-        if self._instance.scheme != "iid" and not set(self._instance.widths[1:]) <= {1}:
-            # Siblings may have run out, so that paths to the left are counted.
-            return tuple(self._drawn.items())
-        if self._walk is Walk.DEPTH_FIRST:
-            return tuple(map(self._siblings, above))
-        return tuple(map(self.first, above)), tuple(self._blocks.get(node, ()))
-
-
-def growing_tree(instance: Instance, chance: Enumeration, walk: Walk | None) -> GrowingTree:
-    """Return a growing tree for a verifier, by its walk if that is known."""
-    return GrowingTree(instance, chance) if walk is None else WalkedTree(instance, chance, walk)
+        return sum(self._paths_below((*node, token)) for token in self.siblings(node))
 
 
 class FixedTree:

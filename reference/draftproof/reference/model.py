@@ -10,7 +10,6 @@ from functools import cached_property
 from math import prod
 from typing import Any, Self
 
-from draftproof.reference.chance import Distribution
 from draftproof.reference.errors import (
     InvalidInput,
     MissingContext,
@@ -156,7 +155,7 @@ class Model:
             raise NotADistribution(f"{where} gives token {token} the negative weight {weight}")
         if total(weights) != 1:
             raise NotADistribution(f"{where} must sum to 1, it sums to {total(weights)}")
-        return Distribution(weights)
+        return weights
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,7 @@ def shown(value: Any) -> str:
         return str(value)
     if isinstance(value, Mapping):
         return f"{{{', '.join(f'{shown(k)}: {shown(v)}' for k, v in value.items())}}}"
-    if isinstance(value, tuple) and not hasattr(value, "_fields"):
+    if type(value) is tuple:
         inside = ", ".join(map(shown, value))
         return f"({inside},)" if len(value) == 1 else f"({inside})"
     return repr(value)

@@ -9,9 +9,9 @@ from itertools import pairwise, starmap
 from operator import eq, le
 from typing import Any
 
-from draftproof.reference.chance import enumerate_law
-from draftproof.reference.drafting import all_inside, growing_tree, subsets
+from draftproof.reference.drafting import all_inside, subsets
 from draftproof.reference.emission import Emission
+from draftproof.reference.joining import law_by_promise
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
 from draftproof.reference.model import Instance, Model, Path, Row
@@ -77,8 +77,7 @@ def accepted(verify: Named) -> Quantity:
 def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of one iteration's emission."""
     algorithm = ALGORITHMS[verify] if isinstance(verify, str) else of_one_path(verify)
-    run, walk = algorithm.verify, algorithm.walk
-    return enumerate_law(lambda chance: run(growing_tree(instance, chance, walk), instance, chance))
+    return law_by_promise(algorithm.verify, instance, algorithm.promise)
 
 
 def expected_tokens(verify: Named, instance: Instance, iterations: int) -> Rational:

@@ -1,7 +1,7 @@
 """Theorems for all p and q of a shape, proved by running the verifiers' text on symbols.
 
-Deriving such a claim again proves it again, and the checker establishes the proof. Larger shapes
-take minutes: `draftproof prove` proves them.
+Deriving such a claim again proves it again, writes the proof's record and checks the record. Larger
+shapes take minutes: `draftproof prove` proves them.
 
 Some of these shapes are within a mechanised claim. They are no corollaries of it: what is proved
 here is about the reference's own text, the mechanised theorem is about a program in Coq that was
@@ -16,7 +16,7 @@ from functools import partial
 
 from draftproof.reference.ledger.claim import Claim, Derivation, Scope, Verdict, by_figures
 from draftproof.reference.model import Instance
-from draftproof.reference.proof import Refutation, Theorem, prove
+from draftproof.reference.proof import Refutation, Theorem, check, prove, record
 
 WOR = "without_replacement"
 THEOREMS = (
@@ -70,10 +70,11 @@ class ClaimOfAll(Claim):
         return Verdict.REFUTED if self.recorded.counterexample else Verdict.PROVED
 
     def derive(self) -> Derivation:
-        """Prove the claim; `prove` returns nothing that the checker did not establish."""
+        """Prove the claim and check the record of the proof."""
         found = self.prove()
         if isinstance(found, Refutation):
             return Derivation(1, {}, found.instance)
+        check(record(found))
         return Derivation(1)
 
 

@@ -1,4 +1,4 @@
-"""Laws of verifiers whose walk is known, against one run for each sequence of answers."""
+"""Laws of verifiers that promise what they forget, against one run for each sequence of answers."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_joined_runs_are_faster_than_all_runs(
     begun = process_time()
     assert emission_law(algorithm, instance) == law
     joined = process_time() - begun
-    assert emission_law(replace(algorithm, walk=None), instance) == law
+    assert emission_law(replace(algorithm, promise=None), instance) == law
     ratio = (process_time() - begun - joined) / joined
 
     benchmark.extra_info["ratio"] = ratio

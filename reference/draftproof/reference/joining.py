@@ -1,0 +1,221 @@
+"""Joining: the law of a verifier from far fewer runs than all.
+
+A run comes to a *state* where its rest depends on all that happened before through the state alone:
+a verifier that goes down a tree of drafts forgets, at a node, how it came there. Runs that come to
+one state go on as one, with the sum of their weights. So the law is found stage by stage: each
+state is continued once, by the answers of the first run that came to it, up to the next states.
+The verifier's text does not change. That it may be joined is promised beside it, by its `Promise`.
+
+A false promise gives a wrong law, so promises are tested. In every law, the first eight joined
+states of each stage are continued by a second run, too, and must go on in the same way: ask the
+same questions, and come to the same states and outcomes. With `every_run`, all runs that come to
+any state must; so do the tests for all algorithms and schemes, which also hold the law to that of
+`enumerate_law`. Outside of the tested instances, a promise is argued, from the verifier's text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, TypeVar
+
+from draftproof.reference.chance import (
+    Answer,
+    Chance,
+    NondeterministicProgram,
+    Replay,
+    distribution,
+    enumerate_law,
+    enumerate_runs,
+)
+from draftproof.reference.drafting import Drafted, Drafts, GrowingTree, Siblings
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance, Path
+from draftproof.reference.rational import ONE, ZERO, Rational
+
+Outcome = TypeVar("Outcome")
+
+Way = tuple[Answer, ...]
+"""The answers that lead to a state."""
+
+TESTED = 8
+"""The number of joined states of each stage that are continued by a second run."""
+
+
+class Promise(Enum):
+    """What a verifier promises: how it asks for siblings, and what it keeps in mind on the way.
+
+    `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,
+    and on the drafts below. `DEPTH_FIRST`: a node, its children in turn, and back; whatever it does
+    depends on the node, and on the siblings drawn on the way down to it.
+    """
+
+    DOWN = "down"
+    DEPTH_FIRST = "depth first"
+
+
+def law_by_promise(
+    verify: Callable[[Drafted, Instance, Chance], Outcome],
+    instance: Instance,
+    promise: Promise | None,
+) -> Law[Outcome]:
+    """Return the law of a verifier on drafts drawn on demand, by its promise if it has one."""
+    if promise is None:
+        return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
+    return joined_law(
+        lambda chance: verify(JoiningTree(instance, chance, promise), instance, chance)
+    )
+
+
+class Continuation(Chance):
+    """Gives the answers that lead to a state, then those of another chance, up to the next state.
+
+    `given` has the answers of the other chance.
+    """
+
+    def __init__(self, way: Way, passed: int, then: Chance) -> None:
+        self._way, self._left, self._to_pass, self._then = Replay(way), len(way), passed, then
+        self.given: list[Answer] = []
+
+    def draw(self, weights: Sequence[Rational]) -> int:
+        """Return the next answer."""
+        if self._left > 0:
+            self._left -= 1
+            return self._way.draw(weights)
+        asked = distribution(weights)
+        self.given.append((asked, self._then.draw(asked)))
+        return self.given[-1][1]
+
+    def forget_all_but(self, *state: Hashable) -> None:
+        """Promise that the rest of the run depends on the run so far through `state` alone.
+
+        This is no random choice, and changes no law.
+        """
+        if self._to_pass == 0:
+            raise _Arrival(state)
+        self._to_pass -= 1
+
+
+class _Arrival(Exception):
+    def __init__(self, state: Hashable) -> None:
+        super().__init__(state)
+        self.state = state
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A part of a run: its answers, and the state that it comes to, or its outcome at the end."""
+
+    answers: Way
+    state: Hashable
+    outcome: Any = None
+
+
+@dataclass
+class _Joined:
+    """Runs that came to one state: the ways of two of them, and the weight of all."""
+
+    ways: list[Way]
+    weight: Rational = ZERO
+
+
+def joined_law(
+    program: Callable[[Continuation], Outcome], *, every_run: bool = False
+) -> Law[Outcome]:
+    """Return the exact law of `program`, as `enumerate_law` does, with runs joined at states.
+
+    The program says its states by `forget_all_but`. Raises `NondeterministicProgram` where a
+    repeated run asks a different question, or a second run that came to a state does.
+    """
+    law: dict[Outcome, Rational] = {}
+    here: dict[Hashable, _Joined] = {(): _Joined([()], ONE)}
+    passed = 0
+    while here:
+        several = [joined for joined in here.values() if len(joined.ways) > 1]
+        for joined in several if every_run else several[:TESTED]:
+            _require_one_rest(program, joined.ways, passed)
+        ahead: dict[Hashable, _Joined] = {}
+        for joined in here.values():
+            way = joined.ways[0]
+            for part, probability in _parts(program, way, passed):
+                weight = joined.weight * probability
+                if part.state is None:
+                    law[part.outcome] = law.get(part.outcome, ZERO) + weight
+                else:
+                    arrived = ahead.setdefault(part.state, _Joined([]))
+                    arrived.weight += weight
+                    if every_run or len(arrived.ways) < 2:
+                        arrived.ways.append((*way, *part.answers))
+        here, passed = ahead, passed + 1
+    return Law(law)
+
+
+def _parts(
+    program: Callable[[Continuation], Any], way: Way, passed: int
+) -> list[tuple[_Part, Rational]]:
+    """Return the parts of all runs from the state that a way leads to up to the next states."""
+
+    def part(then: Chance) -> _Part:
+        chance = Continuation(way, passed, then)
+        try:
+            outcome = program(chance)
+        except _Arrival as arrival:
+            return _Part(tuple(chance.given), arrival.state)
+        return _Part(tuple(chance.given), None, outcome)
+
+    return [*enumerate_runs(part)]
+
+
+def _require_one_rest(
+    program: Callable[[Continuation], Any], ways: Sequence[Way], passed: int
+) -> None:
+    first, *others = (_parts(program, way, passed) for way in ways)
+    if any(other != first for other in others):
+        raise NondeterministicProgram(
+            "two runs came to one state and went on differently: the state that the program "
+            "promises is not all that the rest depends on"
+        )
+
+
+class _Tree(GrowingTree):
+    def copies(self, node: Path) -> tuple[int, ...]:
+        """Return the first path of each copy of a node."""
+        return tuple(self._blocks.get(node, ()))
+
+
+class JoiningTree:
+    """A growing tree for a verifier with a promise: its runs are joined at the nodes."""
+
+    def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
+        self._tree, self._asked = _Tree(instance, chance), dict[Path, Siblings]()
+        self._instance, self._forget_all_but, self._promise = (
+            instance,
+            chance.forget_all_but,
+            promise,
+        )
+
+    def siblings(self, node: Path) -> Siblings:
+        """Return the siblings; before they are drawn, all that no longer matters is forgotten."""
+        if node not in self._asked:
+            self._forget_all_but(node, self._remembered(node))
+            self._asked[node] = self._tree.siblings(node)
+        return self._asked[node]
+
+    def first(self, node: Path) -> int:
+        """Return the index of the first path through the node."""
+        return self._tree.first(node)
+
+    def paths(self) -> Drafts:
+        """Return all the paths, which forgets nothing."""
+        return self._tree.paths()
+
+    def _remembered(self, node: Path) -> Hashable:
+        """Return all of the drawn siblings that the verifier and the tree may still depend on."""
+        above = [node[:depth] for depth in range(len(node))]
+        if self._instance.scheme != "iid" and not set(self._instance.widths[1:]) <= {1}:
+            # Siblings may have run out, so that paths to the left are counted.
+            return tuple(self._asked.items())
+        if self._promise is Promise.DEPTH_FIRST:
+            return tuple(map(self._tree.siblings, above))
+        return tuple(map(self._tree.first, above)), self._tree.copies(node)
