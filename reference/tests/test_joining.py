@@ -12,7 +12,7 @@ from draftproof.reference import joining
 from draftproof.reference.chance import Chance, NondeterministicProgram, enumerate_law
 from draftproof.reference.drafting import Drafted, GrowingTree
 from draftproof.reference.emission import Emission, emission
-from draftproof.reference.joining import Continuation, JoiningTree, Promise, joined_law
+from draftproof.reference.joining import Continuation, Promise, joined_law, law_by_promise
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.instances import seeded
 from draftproof.reference.model import Instance, Path
@@ -158,14 +158,11 @@ def test_joined_runs_have_the_law_of_all_runs(algorithm: Algorithm, scheme: str)
 def test_all_runs_that_come_to_one_state_go_on_in_the_same_way(
     algorithm: Algorithm, scheme: str
 ) -> None:
-    if (promise := algorithm.promise) is None:
+    if algorithm.promise is None:
         return
     for instance in instances(algorithm, scheme):
-
-        def program(chance: Continuation, instance: Instance = instance) -> Emission:
-            return algorithm.verify(JoiningTree(instance, chance, promise), instance, chance)
-
-        assert joined_law(program, every_run=True) == emission_law(algorithm, instance)
+        law = law_by_promise(algorithm.verify, instance, algorithm.promise, every_run=True)
+        assert law == emission_law(algorithm, instance)
 
 
 def keep_the_smallest_token_so_far(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
@@ -183,17 +180,14 @@ def test_a_false_promise_is_refused_in_every_law() -> None:
     traversal = ALGORITHMS["traversal"]
     for verify in (keep_the_smallest_token_so_far, traversal.verify):
         with pytest.raises(NondeterministicProgram) as refusal:
-            joining.law_by_promise(verify, instance, Promise.DOWN)
+            law_by_promise(verify, instance, Promise.DOWN)
         assert str(refusal.value) == FALSE_PROMISE
-    assert joining.law_by_promise(traversal.verify, instance, Promise.DEPTH_FIRST)
+    assert law_by_promise(traversal.verify, instance, Promise.DEPTH_FIRST)
 
 
-def test_the_algorithms_that_read_all_paths_at_once_are_not_joined() -> None:
+def test_all_algorithms_of_several_paths_but_one_are_joined() -> None:
     assert [name for name, each in ALGORITHMS.items() if each.promise is None] == [
         "block",
         "greedy_block",
-        "spectr_gbv",
         "recursive_greedy_block",
-        "scored_multipath_block",
-        "scored_greedy_block",
     ]

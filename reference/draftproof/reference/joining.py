@@ -15,14 +15,18 @@ any state must; so do the tests for all algorithms and schemes, which also hold 
 
 from __future__ import annotations
 
+from bisect import insort
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import lru_cache
+from math import comb
 from typing import Any, TypeVar
 
 from draftproof.reference.chance import (
     Answer,
     Chance,
+    Distribution,
     NondeterministicProgram,
     Replay,
     distribution,
@@ -32,7 +36,7 @@ from draftproof.reference.chance import (
 from draftproof.reference.drafting import Drafted, Drafts, GrowingTree, Siblings
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path
-from draftproof.reference.rational import ONE, ZERO, Rational
+from draftproof.reference.rational import ONE, ZERO, Rational, rational
 
 Outcome = TypeVar("Outcome")
 
@@ -44,28 +48,39 @@ TESTED = 8
 
 
 class Promise(Enum):
-    """What a verifier promises: how it asks for siblings, and what it keeps in mind on the way.
+    """How a verifier asks for its drafts, and what it keeps in mind on the way.
 
     `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,
     and on the drafts below. `DEPTH_FIRST`: a node, its children in turn, and back; whatever it does
-    depends on the node, and on the siblings drawn on the way down to it.
+    depends on the node, and on the siblings drawn on the way down to it. `AT_ONCE`: all paths,
+    i.i.d. ones, before anything else; their order changes nothing but which of them is the first
+    with the accepted tokens. `SELECTING`: so, too, and its first draw selects one of the paths, on
+    which alone the rest depends.
     """
 
     DOWN = "down"
     DEPTH_FIRST = "depth first"
+    AT_ONCE = "at once"
+    SELECTING = "selecting"
 
 
 def law_by_promise(
     verify: Callable[[Drafted, Instance, Chance], Outcome],
     instance: Instance,
     promise: Promise | None,
+    *,
+    every_run: bool = False,
 ) -> Law[Outcome]:
-    """Return the law of a verifier on drafts drawn on demand, by its promise if it has one."""
+    """Return the law of a verifier on drafts drawn on demand; without a promise, from all runs."""
     if promise is None:
         return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
-    return joined_law(
-        lambda chance: verify(JoiningTree(instance, chance, promise), instance, chance)
-    )
+    is_down = promise in (Promise.DOWN, Promise.DEPTH_FIRST)
+    drafts = JoiningTree if is_down else UnorderedPaths
+
+    def program(chance: Continuation) -> Outcome:
+        return verify(drafts(instance, chance, promise), instance, chance)
+
+    return joined_law(program, every_run=every_run)
 
 
 class Continuation(Chance):
@@ -76,16 +91,22 @@ class Continuation(Chance):
 
     def __init__(self, way: Way, passed: int, then: Chance) -> None:
         self._way, self._left, self._to_pass, self._then = Replay(way), len(way), passed, then
+        self._after_draw: Callable[[int], Hashable] | None = None
         self.given: list[Answer] = []
 
     def draw(self, weights: Sequence[Rational]) -> int:
         """Return the next answer."""
         if self._left > 0:
             self._left -= 1
-            return self._way.draw(weights)
-        asked = distribution(weights)
-        self.given.append((asked, self._then.draw(asked)))
-        return self.given[-1][1]
+            answer = self._way.draw(weights)
+        else:
+            asked = distribution(weights)
+            answer = self._then.draw(asked)
+            self.given.append((asked, answer))
+        if self._after_draw is not None:
+            state, self._after_draw = self._after_draw(answer), None
+            self.forget_all_but(state)
+        return answer
 
     def forget_all_but(self, *state: Hashable) -> None:
         """Promise that the rest of the run depends on the run so far through `state` alone.
@@ -95,6 +116,10 @@ class Continuation(Chance):
         if self._to_pass == 0:
             raise _Arrival(state)
         self._to_pass -= 1
+
+    def forget_after_draw(self, state: Callable[[int], Hashable]) -> None:
+        """Promise that after the next draw the rest depends on `state(answer)` alone."""
+        self._after_draw = state
 
 
 class _Arrival(Exception):
@@ -167,9 +192,7 @@ def _parts(
     return [*enumerate_runs(part)]
 
 
-def _require_one_rest(
-    program: Callable[[Continuation], Any], ways: Sequence[Way], passed: int
-) -> None:
+def _require_one_rest(program: Callable[[Continuation], Any], ways: list[Way], passed: int) -> None:
     first, *others = (_parts(program, way, passed) for way in ways)
     if any(other != first for other in others):
         raise NondeterministicProgram(
@@ -185,20 +208,16 @@ class _Tree(GrowingTree):
 
 
 class JoiningTree:
-    """A growing tree for a verifier with a promise: its runs are joined at the nodes."""
+    """A growing tree for a verifier that goes down it: its runs are joined at the nodes."""
 
     def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
         self._tree, self._asked = _Tree(instance, chance), dict[Path, Siblings]()
-        self._instance, self._forget_all_but, self._promise = (
-            instance,
-            chance.forget_all_but,
-            promise,
-        )
+        self._instance, self._chance, self._promise = instance, chance, promise
 
     def siblings(self, node: Path) -> Siblings:
         """Return the siblings; before they are drawn, all that no longer matters is forgotten."""
         if node not in self._asked:
-            self._forget_all_but(node, self._remembered(node))
+            self._chance.forget_all_but(node, self._remembered(node))
             self._asked[node] = self._tree.siblings(node)
         return self._asked[node]
 
@@ -219,3 +238,49 @@ class JoiningTree:
         if self._promise is Promise.DEPTH_FIRST:
             return tuple(map(self._tree.siblings, above))
         return tuple(map(self._tree.first, above)), self._tree.copies(node)
+
+
+class UnorderedPaths:
+    """I.i.d. paths for a verifier that reads them at once: sorted, and ordered by chance at last.
+
+    All orders are equally likely, so the index of the first path through a node is drawn when it
+    is asked for, and may be asked for once.
+    """
+
+    def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
+        self._instance, self._chance, self._promise = instance, chance, promise
+        self._paths: list[Path] = []
+
+    def siblings(self, node: Path) -> Siblings:
+        """Return the tokens after a node, in the order of the sorted paths."""
+        return tuple(path[len(node)] for path in self.paths() if path[: len(node)] == node)
+
+    def first(self, node: Path) -> int:
+        """Draw the index of the first path through the node."""
+        others, through = self._instance.drafts - 1, self._through(node)
+        return self._chance.draw(
+            [rational(comb(others - index, through - 1)) for index in range(others + 1)]
+        )
+
+    def paths(self) -> Drafts:
+        """Return the sorted paths; with every draw their order is forgotten."""
+        texts, weights = _texts(self._instance)
+        while len(self._paths) < self._instance.drafts:
+            insort(self._paths, texts[self._chance.draw(weights)])
+            self._chance.forget_all_but(*self._paths)
+        if self._promise is Promise.SELECTING:
+            self._chance.forget_after_draw(self._selected)
+        return tuple(self._paths)
+
+    def _selected(self, answer: int) -> Hashable:
+        path = self._paths[answer]
+        return path, tuple(self._through(path[:depth]) for depth in range(len(path) + 1))
+
+    def _through(self, node: Path) -> int:
+        return sum(path[: len(node)] == node for path in self._paths)
+
+
+@lru_cache(maxsize=16)
+def _texts(instance: Instance) -> tuple[tuple[Path, ...], Distribution]:
+    texts, weights = zip(*instance.draft.text(instance.length).items(), strict=True)
+    return texts, distribution(weights)

@@ -123,7 +123,13 @@ _TABLE = (
         schemes=("iid", "without_replacement"),
     ),
     _of_paths(
-        "spectr_gbv", "SpecTr-GBV", "arXiv 2604.25925", spectr_gbv, reads_all=True, stateful=True
+        "spectr_gbv",
+        "SpecTr-GBV",
+        "arXiv 2604.25925",
+        spectr_gbv,
+        promise=Promise.AT_ONCE,
+        reads_all=True,
+        stateful=True,
     ),
     _of_paths(
         "recursive_greedy_block",
@@ -145,6 +151,7 @@ _TABLE = (
         "Scored multi-path block verification",
         "draftproof",
         scored_multipath_block,
+        promise=Promise.SELECTING,
         reads_all=True,
     ),
     _of_paths(
@@ -152,6 +159,7 @@ _TABLE = (
         "Scored greedy block verification",
         "draftproof",
         scored_greedy_block,
+        promise=Promise.SELECTING,
         reads_all=True,
         stateful=True,
     ),
