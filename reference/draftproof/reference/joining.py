@@ -6,20 +6,19 @@ one state go on as one, with the sum of their weights. So the law is found stage
 state is continued once, by the answers of the first run that came to it, up to the next states.
 The verifier's text does not change. That it may be joined is promised beside it, by its `Promise`.
 
-A false promise gives a wrong law, so promises are tested. In every law, the first eight joined
-states of each stage are continued by a second run, too, and must go on in the same way: ask the
-same questions, and come to the same states and outcomes. With `every_run`, all runs that come to
-any state must; so do the tests for all algorithms and schemes, which also hold the law to that of
-`enumerate_law`. Outside of the tested instances, a promise is argued, from the verifier's text.
+A false promise gives a wrong law, so promises are tested. In every law, about eight of the joined
+states of each stage, spread over them, are continued by a second run, too, the last that came
+there: the law of the next states and outcomes must be the same. With `every_run`, all runs that
+come to any state are continued; so do the tests for all algorithms and schemes, which also hold the
+law to that of `enumerate_law`. Elsewhere a promise is argued, from the verifier's text.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import comb
 from typing import Any, TypeVar
 
@@ -44,7 +43,7 @@ Way = tuple[Answer, ...]
 """The answers that lead to a state."""
 
 TESTED = 8
-"""The number of joined states of each stage that are continued by a second run."""
+"""The least number of joined states of each stage that are continued by a second run."""
 
 
 class Promise(Enum):
@@ -128,21 +127,12 @@ class _Arrival(Exception):
         self.state = state
 
 
-@dataclass(frozen=True)
-class _Part:
-    """A part of a run: its answers, and the state that it comes to, or its outcome at the end."""
-
-    answers: Way
-    state: Hashable
-    outcome: Any = None
-
-
 @dataclass
 class _Joined:
-    """Runs that came to one state: the ways of two of them, and the weight of all."""
+    """Runs that came to one state: the ways of the first and the last, and the weight of all."""
 
     ways: list[Way]
-    weight: Rational = ZERO
+    weight: Rational
 
 
 def joined_law(
@@ -151,49 +141,55 @@ def joined_law(
     """Return the exact law of `program`, as `enumerate_law` does, with runs joined at states.
 
     The program says its states by `forget_all_but`. Raises `NondeterministicProgram` where a
-    repeated run asks a different question, or a second run that came to a state does.
+    repeated run asks a different question, or a second run from a state has a different law.
     """
     law: dict[Outcome, Rational] = {}
     here: dict[Hashable, _Joined] = {(): _Joined([()], ONE)}
     passed = 0
     while here:
         several = [joined for joined in here.values() if len(joined.ways) > 1]
-        for joined in several if every_run else several[:TESTED]:
+        for joined in several[:: 1 if every_run else max(1, len(several) // TESTED)]:
             _require_one_rest(program, joined.ways, passed)
         ahead: dict[Hashable, _Joined] = {}
         for joined in here.values():
             way = joined.ways[0]
-            for part, probability in _parts(program, way, passed):
+            runs = enumerate_runs(partial(_part, program, way, passed))
+            for (state, outcome, answers), probability in runs:
                 weight = joined.weight * probability
-                if part.state is None:
-                    law[part.outcome] = law.get(part.outcome, ZERO) + weight
+                if state is None:
+                    law[outcome] = law.get(outcome, ZERO) + weight
                 else:
-                    arrived = ahead.setdefault(part.state, _Joined([]))
+                    arrived = ahead.setdefault(state, _Joined([], ZERO))
                     arrived.weight += weight
-                    if every_run or len(arrived.ways) < 2:
-                        arrived.ways.append((*way, *part.answers))
+                    if not every_run:
+                        del arrived.ways[1:]
+                    arrived.ways.append((*way, *answers))
         here, passed = ahead, passed + 1
     return Law(law)
 
 
-def _parts(
-    program: Callable[[Continuation], Any], way: Way, passed: int
-) -> list[tuple[_Part, Rational]]:
-    """Return the parts of all runs from the state that a way leads to up to the next states."""
+def _part(
+    program: Callable[[Continuation], Outcome], way: Way, passed: int, then: Chance
+) -> tuple[Hashable, Any, Way]:
+    """Run the program from the state that a way leads to.
 
-    def part(then: Chance) -> _Part:
-        chance = Continuation(way, passed, then)
-        try:
-            outcome = program(chance)
-        except _Arrival as arrival:
-            return _Part(tuple(chance.given), arrival.state)
-        return _Part(tuple(chance.given), None, outcome)
+    Return the next state or None, the outcome or None, and the answers that led there.
+    """
+    chance = Continuation(way, passed, then)
+    try:
+        outcome = program(chance)
+    except _Arrival as arrival:
+        return arrival.state, None, tuple(chance.given)
+    return None, outcome, ()
 
-    return [*enumerate_runs(part)]
 
+def _require_one_rest(
+    program: Callable[[Continuation], Outcome], ways: list[Way], passed: int
+) -> None:
+    def rest(way: Way) -> Law[tuple[Hashable, Any]]:
+        return enumerate_law(lambda then: _part(program, way, passed, then)[:2])
 
-def _require_one_rest(program: Callable[[Continuation], Any], ways: list[Way], passed: int) -> None:
-    first, *others = (_parts(program, way, passed) for way in ways)
+    first, *others = map(rest, ways)
     if any(other != first for other in others):
         raise NondeterministicProgram(
             "two runs came to one state and went on differently: the state that the program "
@@ -241,7 +237,7 @@ class JoiningTree:
 
 
 class UnorderedPaths:
-    """I.i.d. paths for a verifier that reads them at once: sorted, and ordered by chance at last.
+    """I.i.d. paths for a verifier that reads them at once, whatever their order, which comes last.
 
     All orders are equally likely, so the index of the first path through a node is drawn when it
     is asked for, and may be asked for once.
@@ -249,10 +245,10 @@ class UnorderedPaths:
 
     def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
         self._instance, self._chance, self._promise = instance, chance, promise
-        self._paths: list[Path] = []
+        self._paths: Drafts = ()
 
     def siblings(self, node: Path) -> Siblings:
-        """Return the tokens after a node, in the order of the sorted paths."""
+        """Return the tokens drafted after the node."""
         return tuple(path[len(node)] for path in self.paths() if path[: len(node)] == node)
 
     def first(self, node: Path) -> int:
@@ -263,14 +259,15 @@ class UnorderedPaths:
         )
 
     def paths(self) -> Drafts:
-        """Return the sorted paths; with every draw their order is forgotten."""
-        texts, weights = _texts(self._instance)
-        while len(self._paths) < self._instance.drafts:
-            insort(self._paths, texts[self._chance.draw(weights)])
-            self._chance.forget_all_but(*self._paths)
-        if self._promise is Promise.SELECTING:
-            self._chance.forget_after_draw(self._selected)
-        return tuple(self._paths)
+        """Draw the paths at the first request, and forget in which order they came."""
+        if not self._paths:
+            texts, weights = _texts(self._instance)
+            for _ in range(self._instance.drafts):
+                self._paths = (*self._paths, texts[self._chance.draw(weights)])
+                self._chance.forget_all_but(*sorted(self._paths))
+            if self._promise is Promise.SELECTING:
+                self._chance.forget_after_draw(self._selected)
+        return self._paths
 
     def _selected(self, answer: int) -> Hashable:
         path = self._paths[answer]
