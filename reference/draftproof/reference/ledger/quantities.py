@@ -9,9 +9,9 @@ from itertools import pairwise, starmap
 from operator import eq, le
 from typing import Any
 
-from draftproof.reference.chance import enumerate_law
-from draftproof.reference.drafting import GrowingTree, all_inside, subsets
+from draftproof.reference.drafting import all_inside, subsets
 from draftproof.reference.emission import Emission
+from draftproof.reference.joining import law_by_promise
 from draftproof.reference.law import Law
 from draftproof.reference.ledger.claim import Figure, Refutation
 from draftproof.reference.model import Instance, Model, Path, Row
@@ -73,11 +73,11 @@ def accepted(verify: Named) -> Quantity:
     return Quantity(name_of(verify), lambda instance: expected_accepted(law(verify, instance)))
 
 
-@lru_cache(maxsize=2048)
+@lru_cache(maxsize=40_000)
 def law(verify: Named, instance: Instance) -> Law[Emission]:
     """Return the exact law of one iteration's emission."""
-    run = ALGORITHMS[verify].verify if isinstance(verify, str) else verify
-    return enumerate_law(lambda chance: run(GrowingTree(instance, chance), instance, chance))
+    algorithm = ALGORITHMS[verify] if isinstance(verify, str) else of_one_path(verify)
+    return law_by_promise(algorithm.verify, instance, algorithm.promise)
 
 
 def expected_tokens(verify: Named, instance: Instance, iterations: int) -> Rational:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from math import prod
 
 from draftproof.reference.proof.polynomials import (
@@ -188,7 +189,17 @@ class Cell:
         return polynomial, scale
 
     def _signs(self, polynomial: Polynomial) -> Signs:
-        if polynomial == 0:
+        if polynomial not in self._asked:
+            self._asked[polynomial] = self._computed_signs(polynomial)
+        return self._asked[polynomial]
+
+    @cached_property
+    def _asked(self) -> dict[Polynomial, Signs]:
+        """The signs of the polynomials that were asked for."""
+        return {}
+
+    def _computed_signs(self, polynomial: Polynomial) -> Signs:
+        if not polynomial:
             return ZERO
         if polynomial.is_ground:
             return _sign(polynomial.LC)

@@ -160,7 +160,8 @@ class Unknown:
         return self != 0
 
     def __hash__(self) -> int:
-        return hash(self.value)
+        # Numbers of different cells differ: with one hash, caches would compare all of them.
+        return hash((self.value, self.cell))
 
     def computed(self, operation: Operation, left: object, right: object) -> Unknown:
         """Return the outcome of an operation on numbers of either kind."""
