@@ -13,12 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from draftproof.conformance.evidence import closure as closures
 from draftproof.conformance.evidence import keys
+from draftproof.conformance.evidence.closure import TABLE
 from draftproof.conformance.evidence.keys import code_key, content, environment_key, tree_root
 from draftproof.conformance.protocol.adapter import Declaration, declaration
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.requirements.plan import plan
 from draftproof.conformance.requirements.task import Task, Terms
+from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 
 DECLARED = declaration(load_adapter("torch-block"))
 TASKS = plan(DECLARED, "quick")
@@ -28,6 +31,22 @@ TERMS = Terms("", "quick", seed=7)
 def key(task: Task = TASKS[0], lane: str | None = "exact", **changed: Any) -> str:
     asked: dict[str, Any] = {"declared": DECLARED, "subject": "0" * 64, "terms": TERMS, "blind": ()}
     return code_key(task, lane=lane, **(asked | changed))
+
+
+def key_with(entry: Algorithm) -> str:
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setitem(ALGORITHMS, entry.name, entry)
+        return key()
+
+
+def test_an_algorithm_more_is_nothing_to_the_others() -> None:
+    """A table that has one more entry, in its text and in fact, has the same keys."""
+    known = key()
+    with pytest.MonkeyPatch.context() as patched:
+        own = closures._digest_of
+        patched.setattr(closures, "_digest_of", lambda name: own(name) + (name == TABLE) * "!")
+        patched.setitem(ALGORITHMS, "new", replace(ALGORITHMS["token"], name="new"))
+        assert key() == known
 
 
 def test_every_task_has_a_key_of_its_own() -> None:
@@ -42,6 +61,7 @@ CHANGES: dict[str, Callable[[], str]] = {
     "the seed": lambda: key(terms=replace(TERMS, seed=8)),
     "the share of false alarms": lambda: key(terms=replace(TERMS, false_alarm=1e-10)),
     "the case": lambda: key(TASKS[1]),
+    "the algorithm's entry": lambda: key_with(replace(ALGORITHMS["block"], reads_all=True)),
     "the requirements": lambda: key(replace(TASKS[0], requirements=("law.lossless",))),
 }
 

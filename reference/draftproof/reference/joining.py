@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from enum import Enum
+from enum import StrEnum
 from functools import lru_cache, partial
 from math import comb
 from typing import Any, TypeVar
@@ -46,7 +46,7 @@ TESTED = 8
 """The least number of joined states of each stage that are continued by a second run."""
 
 
-class Promise(Enum):
+class Promise(StrEnum):
     """How a verifier asks for its drafts, and what it keeps in mind on the way.
 
     `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,

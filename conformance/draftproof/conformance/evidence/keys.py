@@ -1,9 +1,10 @@
 """Keys: a digest of everything that a finding depends on, code and environment apart.
 
-The *code key* of a task has what it asks (case, requirements, terms), the modules that observe and
-judge it, and the files that the adapter declares. The same code key means the same question and
-the same judge, on any machine. The *environment* has the versions of what computes, and the
-machine; floats depend on it. What else a program has read, `traces` tells.
+The *code key* of a task has what it asks (case, requirements, terms), the algorithm that it is held
+against, the modules that observe and judge it, and the files that the adapter declares. The same
+code key means the same question and the same judge, on any machine. The *environment* has the
+versions of what computes, and the machine; floats depend on it. What else a program has read,
+`traces` tells.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ if TYPE_CHECKING:  # what these import takes seconds, and keys are looked up bef
     from draftproof.conformance.protocol.adapter import Declaration
     from draftproof.conformance.requirements.task import Task, Terms
 
-FORMAT = 1
+FORMAT = 2
 """The way in which keys are made: another one makes all findings unknown."""
 
 JUDGE = "draftproof.conformance.run.judging"
@@ -59,7 +60,17 @@ def code_key(
         lanes=lanes,
         algorithm=None if algorithm is None else algorithm.verify.__module__,
     )
-    asked = (FORMAT, task.case, task.requirements, *calls, lanes, declared, subject, terms)
+    asked = (
+        FORMAT,
+        task.case,
+        task.requirements,
+        *calls,
+        lanes,
+        declared,
+        algorithm,
+        subject,
+        terms,
+    )
     return _sha256("\n".join([*content(asked), code]))
 
 

@@ -1,0 +1,93 @@
+"""An algorithm: a verifier's text, the instances that it accepts, and its laws on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import KW_ONLY, dataclass
+
+from draftproof.reference.chance import Chance, enumerate_law
+from draftproof.reference.drafting import (
+    SCHEMES,
+    Drafted,
+    Drafts,
+    FixedTree,
+    require_drawable,
+    scheme_named,
+)
+from draftproof.reference.emission import Emission
+from draftproof.reference.errors import Unsupported
+from draftproof.reference.joining import Promise, law_by_promise
+from draftproof.reference.law import Law
+from draftproof.reference.model import Instance
+
+Verifier = Callable[[Drafted, Instance, Chance], Emission]
+
+EVERY = tuple(SCHEMES)
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A verification algorithm: its text, its accepted instances, and its claims.
+
+    `schemes` are the drafting schemes that it takes for several drafts (one draft is the same under
+    all schemes), `most_drafts` is the largest K, if there is one. `trees` is true if tokens below
+    the root may branch, `reads_all` if the algorithm reads every path to the end, whatever it
+    keeps, `stateful` if it leaves a modified target, `optimal` if it claims the largest
+    E[accepted length] of all verifiers that leave the target untouched. `promise` says what it
+    forgets on its way through the drafts: with it, its law is found from fewer runs.
+    """
+
+    name: str
+    title: str
+    source: str
+    verify: Verifier
+    _: KW_ONLY
+    schemes: tuple[str, ...] = EVERY
+    most_drafts: int | None = None
+    trees: bool = True
+    reads_all: bool = False
+    stateful: bool = False
+    optimal: bool = False
+    promise: Promise | None = None
+
+
+def require_fit(algorithm: Algorithm, instance: Instance) -> None:
+    """Raise `Unsupported` where the algorithm does not take the instance's drafts."""
+    scheme_named(instance.scheme)
+    if algorithm.most_drafts is not None and instance.drafts > algorithm.most_drafts:
+        raise Unsupported(
+            f"{algorithm.name} verifies at most {algorithm.most_drafts} path, got {instance.drafts}"
+        )
+    if instance.drafts > 1 and instance.scheme not in algorithm.schemes:
+        raise Unsupported(
+            f"{algorithm.name} verifies several drafts of the scheme "
+            f"{' or '.join(map(repr, algorithm.schemes))}, got {instance.scheme!r}"
+        )
+    if instance.scheme == "hub" and max(instance.widths) > 2:
+        raise Unsupported(f"the scheme 'hub' draws pairs, got branching {list(instance.widths)}")
+    if not algorithm.trees and max(instance.widths[1:], default=1) > 1:
+        raise Unsupported(
+            f"{algorithm.name} verifies paths that branch at the root only, "
+            f"got branching {list(instance.widths)}"
+        )
+
+
+def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
+    """Return the exact law of the emission of `algorithm` on the given drafts.
+
+    Raises `Unsupported` for an instance that the algorithm does not take, `WrongShape` for drafts
+    that the instance's scheme cannot draw, on which no verifier is defined.
+    """
+    require_fit(algorithm, instance)
+    require_drawable(drafts, instance)
+    tree = FixedTree(drafts, instance)
+    return enumerate_law(lambda chance: algorithm.verify(tree, instance, chance))
+
+
+def emission_law(algorithm: Algorithm, instance: Instance) -> Law[Emission]:
+    """Return the exact law of one iteration's emission, drafting included.
+
+    Raises `Unsupported` for an instance that the algorithm does not take.
+    """
+    require_fit(algorithm, instance)
+    return law_by_promise(algorithm.verify, instance, algorithm.promise)
