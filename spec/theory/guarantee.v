@@ -247,7 +247,7 @@ Proof.
 have /andP[x0 x1] := part01.
 by rewrite subr_ge0 exprn_ile1 // ler_subl_addr ler_addl exprn_ge0.
 Qed.
-(* The share that can always be kept is at least a half. *)
+(* The share that can always be kept, 1 - (1 - 1/K)^K for K > 0 paths, is at least a half. *)
 Theorem certain_share_half : 2%:R^-1 <= certain_share.
 Proof.
 have /andP[x0 _] := part01; rewrite /certain_share ler_subr_addl -ler_subr_addr.
@@ -571,7 +571,8 @@ rewrite [cut _ _]/= leNgt t_pos t1 /= subr0 divr1 mul1r add0r valueE /measured b
 by rewrite -[t in t * _]subr0 smallest_amongE subr0 expr1n.
 Qed.
 (* The smallest scores of x, of any mass t up to M(x)/K, are those of the selected path with a
-   probability of at least c K t, where M(x) is the smaller of what is owed to x and K q(x). *)
+   probability of at least c K t, where M(x) is the smaller of what is owed to x and K q(x), and c
+   is 1 - (1 - 1/K)^K. *)
 Theorem even_smallest z t : 0 <= t <= allowed z / K%:R ->
   certain * K%:R * t <= value K (cut (N := field_numbers R) (even_scores z) t).1.
 Proof.
@@ -596,7 +597,7 @@ apply: le_trans (value_cut K ok t0 _); last first.
 by apply: le_trans (even_smallest t_in); rewrite -mulrA [K%:R * _]mulrC divfK ?gt_eqF.
 Qed.
 
-(* The law of the selected path is a model. *)
+(* The law of the path that the rule selects is that of a model, whatever is passed on as owed. *)
 Theorem evened_model : is_model evened.
 Proof.
 move=> z; apply: (completed_row complete) (q_model z) => a.
@@ -610,13 +611,13 @@ have total_z : \sum_b (value K (even_scores (rcons z b)) : R) = value K (even_sc
 rewrite -total_z (completedE complete) // => b.
 exact: value_ge0 (even_scores_proper _).
 Qed.
-(* The selected path has the law of that model. *)
+(* The path that the rule selects has the law of a path of as many tokens drawn from that model. *)
 Theorem selected_evened n : selects vocabulary evened n (even_selected n).
 Proof.
 exact: (selected_fairly complete q_model some even_scores_root even_scores_proper
   even_scores_shared even_scores_drafted evened_model evened_next n).
 Qed.
-(* The selection is a law. *)
+(* The rule's selection of a path is a law. *)
 Theorem selected_evened_law n : is_law (even_selected n).
 Proof.
 exact: (selected_fairly_law complete q_model some even_scores_root even_scores_proper
@@ -633,7 +634,7 @@ by have := smallest_amongE K (0 : R) 1; rewrite subr0 mul1r subrr expr1n expr0n 
 Qed.
 (* The selected path starts with z with the probability that the smallest of K scores is one of
    those of z, and that is at least c M(z), where M(z) is the smaller of what is owed to z and
-   K q(z). *)
+   K q(z), and c is 1 - (1 - 1/K)^K. *)
 Theorem selected_evened_starts n z : (size z <= n)%N ->
   probability (prefix z) (even_selected n) = value K (even_scores z) /\
   certain * allowed z <= probability (prefix z) (even_selected n).
@@ -679,27 +680,30 @@ rewrite /allowed even_known_most; apply/min_idPl; elim/last_ind: z => [|z a _].
   by rewrite /= mulr1 ler1n.
 by rewrite most_rcons le_minl lexx orbT.
 Qed.
-(* The outcome is that of block verification of a path drawn from the law of the selected path. *)
+(* Block verification of the path that the rule selects has the outcome of block verification of a
+   path drawn from the law Q' of that path. *)
 Theorem even_multipath_block_outcome n f :
   expected f (even_multipath_block n) = expected f (block vocabulary p evened n).
 Proof. exact: selected_block (has_law n). Qed.
-(* The outcome is a law. *)
+(* The outcome of block verification of the path that the rule selects is a law. *)
 Theorem even_multipath_block_law n : is_law (even_multipath_block n).
 Proof.
 apply: (selected_block_law complete p_model rows_model) (has_law n).
 by case: (selected_evened_law least0 n).
 Qed.
-(* The text has the target's law, at every horizon. *)
+(* With block verification of the path that the rule selects, the text has the target's law at every
+   horizon. *)
 Theorem even_multipath_block_lossless n : lossless p (even_multipath_block n).
 Proof. exact: (selected_block_lossless complete p_model rows_model (has_law n)). Qed.
-(* At least x is accepted with block verification's probability, with the law Q' of the selected
-   path in place of q. *)
+(* Block verification of the path that the rule selects accepts at least x with block verification's
+   probability, with the law Q' of that path in place of q. *)
 Theorem even_multipath_block_accepts n x : accepts x (even_multipath_block n) =
   if (size x <= n)%N then kept_mass (N := field_numbers R) p evened x [::] 1 else 0.
 Proof.
 by rewrite -(block_accepts complete p_model rows_model); exact: even_multipath_block_outcome.
 Qed.
-(* Every x of at most n tokens is accepted with a probability of at least c M(x). *)
+(* Block verification of the path that the rule selects accepts every x of at most n tokens with a
+   probability of at least c M(x), c being 1 - (1 - 1/K)^K. *)
 Theorem even_multipath_block_keeps n x : (size x <= n)%N ->
   certain * most x <= accepts x (even_multipath_block n).
 Proof.
@@ -711,8 +715,8 @@ rewrite (kept_rcons p_model rows_model) ?ler01 // cat0s le_minr; apply/andP; spl
   by rewrite -mulrA ler_wpmul2l // most_rcons le_minl lexx.
 by rewrite (evened_text least0) -allowed_most even_value // => *; apply: least_allowed.
 Qed.
-(* The expected number of accepted tokens is at least c times the sum of M(x) over all texts x of 1
-   to n tokens. *)
+(* Block verification of the path that the rule selects accepts on average at least c times the sum
+   of M(x) over all texts x of 1 to n tokens, c being 1 - (1 - 1/K)^K. *)
 Theorem even_multipath_block_length n :
   certain * (\sum_(i < n) \sum_(x : i.+1.-tuple T) most x)
   <= expected (fun e => (size e.1)%:R) (even_multipath_block n).
@@ -745,16 +749,18 @@ Proof. by elim/last_ind: z => [//|z a IH]; rewrite even_known_rcons text_rcons /
 (* The most that is allowed of z is what the target owes, or what the drafts have. *)
 Lemma allowed_text z : allowed all_of_it z = Num.min (text p [::] z) (K%:R * text q [::] z).
 Proof. by rewrite /allowed even_known_text. Qed.
-(* The outcome is a law. *)
+(* The outcome of greedy block verification of the path that the rule selects is a law. *)
 Theorem even_greedy_block_law n : is_law (even_greedy_block n).
 Proof. exact: (greedy_block.greedy_block_law complete p_model rows_model (has_law n)). Qed.
-(* One iteration, continued by the modified target, has the target's law at every horizon. *)
+(* With greedy block verification of the path that the rule selects, the text of one iteration,
+   continued by the modified target, has the target's law at every horizon. *)
 Theorem even_greedy_block_lossless n t :
   writes (modified n) t (even_greedy_block n) = text p [::] t.
 Proof.
 exact: (greedy_block.greedy_block_lossless complete p_model rows_model t (has_law n)).
 Qed.
-(* Every x of at most n tokens is accepted with a probability of at least c min(p(x), K q(x)). *)
+(* Greedy block verification of the path that the rule selects accepts every x of at most n tokens
+   with a probability of at least c min(p(x), K q(x)), c being 1 - (1 - 1/K)^K. *)
 Theorem even_greedy_block_keeps n x : (size x <= n)%N ->
   certain * Num.min (text p [::] x) (K%:R * text q [::] x) <= accepts x (even_greedy_block n).
 Proof.
@@ -764,8 +770,8 @@ have /andP[_ c1] := certain_share01 R some.
 apply: le_trans (_ : allowed all_of_it x <= _); last by rewrite allowed_text le_minl lexx.
 by rewrite -[X in _ <= X]mul1r ler_wpmul2r // allowed_ge0.
 Qed.
-(* The expected number of accepted tokens is at least c times the sum of min(p(x), K q(x)) over all
-   texts x of 1 to n tokens. *)
+(* Greedy block verification of the path that the rule selects accepts on average at least c times
+   the sum of min(p(x), K q(x)) over all texts x of 1 to n tokens, c being 1 - (1 - 1/K)^K. *)
 Theorem even_greedy_block_length n :
   certain * (\sum_(i < n) \sum_(x : i.+1.-tuple T)
     Num.min (text p [::] x) (K%:R * text q [::] x))

@@ -469,7 +469,6 @@ CLAIMS = (
         Q'(xy)) as block verification of Q' (block.value): at least c M(xy), by induction. With
         p(xy) for M(x) p(y|x), and greedy block verification, the same is true of the stateful
         optimum.""",
-        rests_on=("scored.lossless", "block.value"),
         refuted=below_the_share,
         recorded=Derivation(393),
     ),
