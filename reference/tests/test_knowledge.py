@@ -105,5 +105,5 @@ def test_knowing_less_is_never_better_and_scored_is_a_rule_along_the_path() -> N
         worlds = limits.worlds_of(root)[:6]
         family = evenly(worlds)
         along, drafted = along_the_path(family).value, from_the_drafts(family).value
-        assert sum(map(formula, worlds)) / len(worlds) <= along <= drafted
+        assert sum(map(formula(), worlds)) / len(worlds) <= along <= drafted
         assert drafted <= limits.mean_optimum(family)
