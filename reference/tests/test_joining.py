@@ -181,6 +181,15 @@ def keep_the_first_path(drafts: Drafted, instance: Instance, chance: Chance) -> 
     return emission(drafts, node, chance.draw(instance.target(node)))
 
 
+def test_an_order_that_comes_last_is_asked_for_once() -> None:
+    def verify(drafts: Drafted, _: Instance, __: Chance) -> int:
+        return max(map(drafts.first, drafts.paths()))
+
+    (instance,) = seeded(1, 3, length=2, drafts=2)
+    with pytest.raises(TypeError, match="only one node's first path"):
+        law_by_promise(verify, instance, Promise.AT_ONCE)
+
+
 def test_a_false_promise_is_refused_in_every_law() -> None:
     (instance,) = seeded(1, 3, length=2, drafts=2)
     traversal = ALGORITHMS["traversal"]

@@ -246,6 +246,7 @@ class UnorderedPaths:
     def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
         self._instance, self._chance, self._promise = instance, chance, promise
         self._paths: Drafts = ()
+        self._is_ordered = False
 
     def siblings(self, node: Path) -> Siblings:
         """Return the tokens drafted after the node."""
@@ -253,6 +254,9 @@ class UnorderedPaths:
 
     def first(self, node: Path) -> int:
         """Draw the index of the first path through the node."""
+        if self._is_ordered:
+            raise TypeError("only one node's first path may be asked for where order comes last")
+        self._is_ordered = True
         others, through = self._instance.drafts - 1, self._through(node)
         return self._chance.draw(
             [rational(comb(others - index, through - 1)) for index in range(others + 1)]
