@@ -362,14 +362,17 @@ def test_scores_of_other_masses_than_the_draft_s_are_not_lossless(exchanged: Exc
 
 
 def test_the_first_of_scores_in_one_cell_is_not_the_smallest(exchanged: Exchange) -> None:
-    """Scores that are spread over the same interval are unlike, and the later one can be less."""
+    """Scores that are spread over the same interval are unlike, and the later one can be less.
+
+    The fault depends on the order of the paths, so it does not keep the promise of the algorithm.
+    """
 
     def wrong(paths: Sequence[Scores]) -> list[Rational]:
         lows = [min(cell.low for cell in cells) for cells in paths]
         return [ONE if i == lows.index(min(lows)) else ZERO for i in range(len(paths))]
 
     exchanged(MODULE, "smallest", wrong)
-    assert not is_lossless(emission_law(SCORED, UNEVEN), UNEVEN)
+    assert not is_lossless(emission_law(replace(SCORED, promise=None), UNEVEN), UNEVEN)
 
 
 def test_the_selected_path_has_not_the_draft_s_law(exchanged: Exchange) -> None:
