@@ -446,8 +446,9 @@ CLAIMS = (
     ),
     ours(
         id="gap.guarantee",
-        statement="""Some rule that deals scores by the rows along each path accepts at least 1 - (1
-        - 1/K)^K of the stateless optimum.""",
+        statement="""Some rule that deals scores by the rows along each path accepts, verified as a
+        block, at least 1 - (1 - 1/K)^K of the stateless optimum; kept greedily, one accepts at
+        least that share of the stateful optimum.""",
         shape="any V, L, K; i.i.d. paths",
         examined=EVEN.also("; prefix by prefix"),
         theorems=(
