@@ -15,9 +15,9 @@ from draftproof.adapters.fast import TEXTS, FastVerifier
 from draftproof.adapters.fast.batch import uniforms
 from draftproof.adapters.fast.inputs import InvalidRequest, from_request
 from draftproof.adapters.fast.scores import (
-    Ranks,
+    DealtScores,
+    ScoredRanks,
     Scores,
-    ScoreSplit,
     everywhere,
     ranked,
     ratios,
@@ -133,7 +133,9 @@ def unlike(vocabulary: int, count: int, seed: int = 0) -> tuple[Tensor, Tensor]:
     return target.softmax(-1), draft.softmax(-1)
 
 
-def splits(vocabulary: int, drafts: int) -> list[tuple[Scores, Ranks, ScoreSplit, Tensor, Tensor]]:
+def splits(
+    vocabulary: int, drafts: int
+) -> list[tuple[Scores, ScoredRanks, DealtScores, Tensor, Tensor]]:
     """Return two splits, the second behind the most probable token, and what they are made of."""
     scores, weight = everywhere(1, CPU), torch.ones(1, dtype=torch.float64)
     found = []

@@ -50,6 +50,8 @@ MADE_FROM = tuple(
         verifiers.Logits,
         verifiers.Checked,
         texts.Recursive,
+        texts.Scored,
+        texts.ScoredGreedy,
         Drafting,
         DraftingSeveral,
         Writing,

@@ -144,7 +144,7 @@ def _difference(high: Tensor, low: Tensor, power: int) -> Tensor:
     return found
 
 
-class Ranks(NamedTuple):
+class ScoredRanks(NamedTuple):
     """The next tokens of every request, those that the target wants most first."""
 
     ratio: Tensor
@@ -165,7 +165,7 @@ class Ranks(NamedTuple):
         return self.upto.gather(1, rank).clamp_(max=_BELOW_ONE)
 
 
-def ranked(p: Tensor, q: Tensor) -> Ranks:
+def ranked(p: Tensor, q: Tensor) -> ScoredRanks:
     """Return the ranks of rows p, q [B, V]."""
     q = q.double()
     ratio, order = ratios(p, q).sort(descending=True)
@@ -173,7 +173,7 @@ def ranked(p: Tensor, q: Tensor) -> Ranks:
     upto, rest = _sums(each), _sums(each.flip(1)).flip(1)
     total = upto[:, -1:].clone()
     unsaid = p.masked_fill(q > 0, 0).sum(1, dtype=total.dtype) / total[:, 0]
-    return Ranks(ratio, each.div_(total), upto.div_(total), rest.div_(total), unsaid)
+    return ScoredRanks(ratio, each.div_(total), upto.div_(total), rest.div_(total), unsaid)
 
 
 def ratios(p: Tensor, q: Tensor) -> Tensor:
@@ -182,7 +182,7 @@ def ratios(p: Tensor, q: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ScoreSplit:
+class DealtScores:
     """The scores behind a prefix of every request: the law Q' of the next token, and its scores."""
 
     owed: Tensor
@@ -227,8 +227,8 @@ class ScoreSplit:
 
 
 def split(
-    scores: Scores, ranks: Ranks, wanted: Tensor, unsaid: Tensor, weight: Tensor, drafts: int
-) -> ScoreSplit:
+    scores: Scores, ranks: ScoredRanks, wanted: Tensor, unsaid: Tensor, weight: Tensor, drafts: int
+) -> DealtScores:
     """Share out the scores at a prefix, to which `weight` [B] times its Q' is owed, among tokens.
 
     `wanted` [B, V] is the target's share over q's, by rank; `unsaid` [B] is the target's share of
@@ -259,7 +259,7 @@ def split(
     is_edge &= (first <= edges) & (edges <= last)
     is_edge[:, 0] = is_edge[:, -1] = True
     more = owed * unsaid[:, None] - less
-    return ScoreSplit(
+    return DealtScores(
         owed=owed[:, 0],
         reach=reach[:, 0],
         more=more[:, 0],
