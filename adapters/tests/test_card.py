@@ -192,9 +192,9 @@ def test_a_kernel_that_reads_other_rows_fails_the_step_of_offsets(
 def test_every_verifier_is_compared_and_the_first_three_before_others() -> None:
     sizes = [Size(64, 5, 1000), Size(64, 3, 50)]
     every = checks.checks(sizes)
-    assert len(every) == len(set(every)) == 13 * 4 * 2
+    assert len(every) == len(set(every)) == 12 * 4 * 2
     assert [check.name for check in every[:6:2]] == list(checks.FIRST)
-    assert len({check.name for check in every[:16]}) == 13
+    assert len({check.name for check in every[:15]}) == 12
 
 
 def test_certificates_that_fail_or_take_too_long_are_told_apart(

@@ -18,7 +18,7 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map_only
 
-from draftproof.adapters.fast import TEXTS
+from draftproof.adapters.fast import KERNELS, TEXTS
 from draftproof.adapters.fast.engine import Verified, verify
 
 FIRST = ("token", "block", "multipath_block")
@@ -114,7 +114,7 @@ class Check:
 
 def checks(sizes: Sequence[Size]) -> list[Check]:
     """Return all comparisons, the most telling first; few of a single size, a dry run's."""
-    names = [*FIRST, *(name for name in TEXTS if name not in FIRST)]
+    names = [*FIRST, *(name for name in KERNELS if name not in FIRST)]
     few, many = names[: len(FIRST)], names[len(FIRST) :]
     kinds = list(product((True, False), (torch.float32, torch.bfloat16)))
     ordered = [
