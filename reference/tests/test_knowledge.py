@@ -20,7 +20,7 @@ from draftproof.reference.optimum.knowledge import (
     emitted_from_the_drafts,
     from_the_drafts,
 )
-from draftproof.reference.rational import ONE, ZERO, rational
+from draftproof.reference.rational import ONE, rational
 
 
 def evenly(worlds: list[Instance]) -> Family:
@@ -41,12 +41,11 @@ def test_the_pair_is_bounded_by_laws_of_the_first_token() -> None:
 
 
 def test_a_rule_for_two_models_alone_may_know_which_it_is_in() -> None:
-    half = ONE / 2
-    pair = [(half, world) for world in limits.PAIR]
+    *pair, none_good = limits.one_or_none(limits.PAIR)
     assert along_the_path(pair).value == rational("19/16")
-    assert along_the_path([*pair, (ZERO, limits.NONE_GOOD)]).value == rational("9/8")
+    assert along_the_path([*pair, none_good]).value == rational("9/8")
     # A verifier that reads all drafted rows sees whether the good token is drafted.
-    assert from_the_drafts([*pair, (ZERO, limits.NONE_GOOD)]).value == rational("19/16")
+    assert from_the_drafts([*pair, none_good]).value == rational("19/16")
 
 
 def by_a_stranger(p: list[float], q: list[float], worlds: Sequence[tuple[int, ...]]) -> float:

@@ -1,4 +1,4 @@
-"""What to draft: the best joint laws of the drafts of one token, and the best shapes of few drafts.
+"""The best drafts: joint laws of the drafts of one token, and shapes of few drafts.
 
 Argued: what K drafts of law q can reach if they are drawn together as well as possible. Observed:
 of three ways to draft four tokens, each is the best somewhere.
@@ -19,7 +19,9 @@ from draftproof.reference.ledger.quantities import (
     any_of,
     ascending,
     best_stateless,
+    certain_share,
     equal,
+    in_parts,
     optimum,
 )
 from draftproof.reference.model import Instance, Row
@@ -52,7 +54,7 @@ def drawn_for(instance: Instance) -> Rational:
 MOST = Quantity("sum of min(p, K q)", lambda instance: total(wanted(instance)))
 CERTAIN = Quantity(
     "1 - (1 - 1/K)^K of it",
-    lambda here: (1 - (1 - rational(1) / here.drafts) ** here.drafts) * MOST(here),
+    lambda here: certain_share(here.drafts) * MOST(here),
 )
 
 WAYS = {
@@ -75,7 +77,7 @@ ERRORS = tuple(rational(n) / 20 for n in (1, 2, 3))
 def by_shape() -> Mapping[str, Figure]:
     """Return the optimum of every way to draft, rounded down, by the rate of one draft."""
     return {
-        f"rate {5 * e}, {way}": f"{int(1000 * best_stateless(drawn))}/1000"
+        f"rate {5 * e}, {way}": in_parts(best_stateless(drawn), 1000)
         for e in ERRORS
         for way, (length, drafts, scheme) in WAYS.items()
         for drawn in [replace(swapped(e), length=length, drafts=drafts, scheme=scheme)]
@@ -97,9 +99,9 @@ CLAIMS = (
         min(p(i), K q(i)) at most. Let a be a law with min(p, K q) <= a <= K q. Draw one draft from
         a, the others from (K q - a)/(K - 1), and put them in random order: then each has the law q.
         Given the drafts, draw which of them is the one from a, and accept it, i, with probability
-        min(p(i), K q(i))/a(i). And of independent drafts
-        K-SEQ with the factor K accepts 1 - (1 - b)^K (k_seq.lossless), K b being the sum of min(p,
-        K q): by concavity at least 1 - (1 - 1/K)^K of K b.""",
+        min(p(i), K q(i))/a(i). And of independent drafts K-SEQ with the factor K accepts 1 - (1 -
+        b)^K (k_seq.lossless), K b being the sum of min(p, K q): by concavity at least 1 - (1 -
+        1/K)^K of K b.""",
         rests_on=("k_seq.lossless",),
         refuted=any_of(
             equal(Quantity("drawn for p", drawn_for), MOST),

@@ -1,4 +1,4 @@
-"""What a verifier can accept that does not know the rows off the drafted paths.
+"""Limits of verifiers that do not know the rows off the drafted paths.
 
 The optimum is for verifiers that know all rows. The rows *along* x are those at the contexts that
 its tokens are drawn in, the prefixes of x without x itself. A rule *along the path* is a lossless
@@ -16,7 +16,7 @@ divides.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, product
 
@@ -29,7 +29,9 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateful,
     best_stateless,
+    certain_share,
     equal,
+    in_parts,
 )
 from draftproof.reference.ledger.scored import BY_RUNNING, SCORED, shape
 from draftproof.reference.model import Instance, Model, Path, Row
@@ -66,23 +68,6 @@ def good_after(
 
 # --- Selections along the path ----------------------------------------------------------------
 
-PAIR = tuple(good_after([good], row("1/2 1/2 0"), row("1/4 1/4 1/2")) for good in (0, 1))
-NONE_GOOD = good_after([], row("1/2 1/2 0"), row("1/4 1/4 1/2"))
-
-
-def of_the_pair() -> Mapping[str, Figure]:
-    """Return the optima of both models, scored's values, and the largest mean along the path."""
-    half = ONE / 2
-    family = [(half, PAIR[0]), (half, PAIR[1]), (ZERO, NONE_GOOD)]
-    return {
-        f"{quantity.name}, {good} is good": quantity(instance)
-        for quantity in (best_stateless, best_stateful, SCORED)
-        for good, instance in enumerate(PAIR)
-    } | {
-        "largest mean along the path": along_the_path(family).value,
-        "largest mean, emitted by the drafted rows": emitted_from_the_drafts(family).value,
-    }
-
 
 def one_good(tokens: int, *, length: int, drafts: int, mass: Rational) -> list[Instance]:
     """Return the models that differ in which of n tokens is good; the draft's rest is wasted.
@@ -92,6 +77,29 @@ def one_good(tokens: int, *, length: int, drafts: int, mass: Rational) -> list[I
     p = (ONE / tokens,) * tokens + (ZERO,)
     q = (mass,) * tokens + (1 - tokens * mass,)
     return [good_after([good], p, q, length=length, drafts=drafts) for good in range(tokens)]
+
+
+def one_or_none(worlds: Sequence[Instance]) -> Family:
+    """Return these models with equal weights, and with none the model in which no token is good."""
+    one, *_ = worlds
+    none = good_after([], one.target(()), one.draft(()), length=one.length, drafts=one.drafts)
+    return [*((ONE / len(worlds), world) for world in worlds), (ZERO, none)]
+
+
+PAIR = one_good(2, length=2, drafts=2, mass=ONE / 4)
+
+
+def of_the_pair() -> Mapping[str, Figure]:
+    """Return the optima of both models, scored's values, and the largest mean along the path."""
+    family = one_or_none(PAIR)
+    return {
+        f"{quantity.name}, {good} is good": quantity(instance)
+        for quantity in (best_stateless, best_stateful, SCORED)
+        for good, instance in enumerate(PAIR)
+    } | {
+        "largest mean along the path": along_the_path(family).value,
+        "largest mean, emitted by the drafted rows": emitted_from_the_drafts(family).value,
+    }
 
 
 def share_along(tokens: int, *, length: int, drafts: int, mass: Rational) -> Rational:
@@ -117,17 +125,13 @@ def shares_along() -> Mapping[str, Figure]:
         (2, 2, 2, rational("2/7")),
         *((n, L, K, masses(n, K)) for n, L, K in SMALLEST),
     ]:
-        worlds = one_good(tokens, length=length, drafts=drafts, mass=mass)
-        none = good_after(
-            [], worlds[0].target(()), worlds[0].draft(()), length=length, drafts=drafts
-        )
-        family = [*((ONE / tokens, world) for world in worlds), (ZERO, none)]
+        family = one_or_none(one_good(tokens, length=length, drafts=drafts, mass=mass))
         share = along_the_path(family).value / mean_optimum(family)
         figures[f"n = {tokens}, L = {length}, K = {drafts}, q = {mass}"] = share
     for tokens, length, drafts in ((100, 10_000, 2), (100, 10_000, 3), (1000, 1_000_000, 1000)):
         mass = masses(tokens, drafts)
         share = share_along(tokens, length=length, drafts=drafts, mass=mass)
-        figures[f"n = {tokens}, L = {length}, K = {drafts}"] = f"{int(share * 10_000)}/10000"
+        figures[f"n = {tokens}, L = {length}, K = {drafts}"] = in_parts(share, 10_000)
     return figures
 
 
@@ -193,11 +197,6 @@ def _scaled(scores: Scores, share: Rational) -> Iterator[ScoreCell]:
     )
 
 
-def certain_share(drafts: int) -> Rational:
-    """Return 1 - (1 - 1/K)^K."""
-    return 1 - (1 - ONE / drafts) ** drafts
-
-
 def scarce(length: int) -> Instance:
     """Return an instance whose good token is scarce, and shares its scores with one that is not."""
     return good_after([0], row("1/6 5/6 0"), row("1/12 2/3 1/4"), length=length)
@@ -245,6 +244,7 @@ def of_the_three() -> Mapping[str, Figure]:
 # --- How the gap divides ------------------------------------------------------------------------
 
 ROOTS, CONTINUATIONS = 40, 5
+_PARTS = 100_000
 
 
 def worlds_of(root: Instance) -> list[Instance]:
@@ -273,17 +273,12 @@ def division() -> Mapping[str, Figure]:
     )
     best = weight * total(best_stateless(world) for worlds in families for world in worlds)
     return {
-        "scored": in_parts(scored),
-        "best along the path": in_parts(along),
-        "stateless optimum": in_parts(best),
-        "gained by the best along the path": in_parts(along / scored - 1),
-        "gained by knowing all rows": in_parts(best / along - 1),
+        "scored": in_parts(scored, _PARTS),
+        "best along the path": in_parts(along, _PARTS),
+        "stateless optimum": in_parts(best, _PARTS),
+        "gained by the best along the path": in_parts(along / scored - 1, _PARTS),
+        "gained by knowing all rows": in_parts(best / along - 1, _PARTS),
     }
-
-
-def in_parts(value: Rational) -> str:
-    """Return a number in hundred thousandths, rounded down."""
-    return f"{int(value * 100_000)}/100000"
 
 
 # --- Never below block verification -------------------------------------------------------------
@@ -323,8 +318,8 @@ def price_of_guarding() -> Mapping[str, Figure]:
         block, with_guard, without = (
             total(map(value, found)) for value in (BLOCK, GUARDED, SCORED)
         )
-        figures[f"L = {length}, guarded / scored"] = in_parts(with_guard / without)
-        figures[f"L = {length}, block / scored"] = in_parts(block / without)
+        figures[f"L = {length}, guarded / scored"] = in_parts(with_guard / without, _PARTS)
+        figures[f"L = {length}, block / scored"] = in_parts(block / without, _PARTS)
     return figures
 
 
@@ -418,15 +413,14 @@ CLAIMS = (
         use, and let one of the n be good: after it draft and target agree to the end, after all
         others never. A verifier that knows it accepts it whenever it is drafted, with probability
         1 - (1 - q)^K, which is at most p and at least (1 - 1/(2n))/n: so the optimum is at least
-        (1 - 1/(2n)) L/n in each of the n models. Let T be P(one of the n is
-        drafted) = 1 - (1 - 1/K)^K. If A(y) is a function of the root's rows, it is the same in all
-        models; if Q'(y) is, so is the bound B(y) on A(y) (gap.along_the_path); and they add up to
-        at most T. If what is emitted is drawn by the drafted rows, all models look alike where none
-        of the n is drafted. There nothing is accepted, and the next token has one law r: so the
-        good token g has A(g) + (1 - T) r(g) <= p(g), and the A(g) of all models add up to at most
-        T. In each case the mean is at most (1 + (L - 1)/n) T, and the share of the optimum in one
-        of the models at most (L + n - 1)/(L (1 - 1/(2n))) T: as near to T as one likes, if n is
-        large and L/n, too.""",
+        (1 - 1/(2n)) L/n in each of the n models. Let T be P(one of the n is drafted) = 1 - (1 -
+        1/K)^K. If A(y) is a function of the root's rows, it is the same in all models; if Q'(y) is,
+        so is the bound B(y) on A(y) (gap.along_the_path); and they add up to at most T. If what is
+        emitted is drawn by the drafted rows, all models look alike where none of the n is drafted.
+        There nothing is accepted, and the next token has one law r: so the good token g has A(g) +
+        (1 - T) r(g) <= p(g), and the A(g) of all models add up to at most T. In each case the mean
+        is at most (1 + (L - 1)/n) T, and the share of the optimum in one of the models at most (L +
+        n - 1)/(L (1 - 1/(2n))) T: as near to T as one likes, if n is large and L/n, too.""",
         rests_on=("gap.along_the_path",),
         refuted=equal(best_stateful, best_stateless, Quantity("closed form", closed_optimum)),
         known=shares_along,

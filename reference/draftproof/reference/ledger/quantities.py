@@ -19,7 +19,7 @@ from draftproof.reference.optimum.acceptance_rate import acceptance_rate, sorted
 from draftproof.reference.optimum.stateful import stateful
 from draftproof.reference.optimum.stateless import stateless
 from draftproof.reference.process import after, continued, decoded, expected_accepted
-from draftproof.reference.rational import ZERO, Rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, total
 from draftproof.reference.rows import mass
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier
 
@@ -50,6 +50,16 @@ class Quantity:
     def fewer(self) -> Quantity:
         """Return the number on one path less."""
         return self.where(", K - 1", lambda instance: replace(instance, drafts=instance.drafts - 1))
+
+
+def certain_share(drafts: int) -> Rational:
+    """Return 1 - (1 - 1/K)^K."""
+    return 1 - (1 - ONE / drafts) ** drafts
+
+
+def in_parts(value: Rational, parts: int) -> str:
+    """Return a number in parts of 1, such as thousandths, rounded down."""
+    return f"{int(value * parts)}/{parts}"
 
 
 def over_prefixes(name: str, share: Callable[[Rational, Rational, int], Rational]) -> Quantity:

@@ -39,6 +39,7 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateless,
     equal,
+    in_parts,
     lossless,
     one_path,
     optimum,
@@ -105,8 +106,8 @@ def mean_shares() -> Mapping[str, Figure]:
         pairs = [(SCORED(here), best_stateless(here)) for here in shape(vocabulary, length)]
         mean = total(found for found, _ in pairs) / total(most for _, most in pairs)
         least = min(ratio_or_one(found, most) for found, most in pairs)
-        figures[f"V = {vocabulary}, L = {length}"] = f"{int(mean * 10_000)}/10000"
-        figures[f"V = {vocabulary}, L = {length}, worst"] = f"{int(least * 10_000)}/10000"
+        figures[f"V = {vocabulary}, L = {length}"] = in_parts(mean, 10_000)
+        figures[f"V = {vocabulary}, L = {length}, worst"] = in_parts(least, 10_000)
     return figures
 
 

@@ -1,4 +1,4 @@
-"""How many tokens two iterations of one path can write, and who writes most.
+"""Two iterations of one path: the most tokens that they can write, and who writes most.
 
 Argued: a linear program has the largest number. Refuted: that block verification or greedy block
 verification, the optima of one iteration, reach it. Observed: either of the two may be ahead.
@@ -12,7 +12,7 @@ from itertools import chain
 
 from draftproof.reference.ledger.claim import Claim, Derivation, Figure, Scope, by_figures
 from draftproof.reference.ledger.instances import context_free, example, seeded
-from draftproof.reference.ledger.quantities import Quantity, any_of, ascending
+from draftproof.reference.ledger.quantities import Quantity, any_of, ascending, in_parts
 from draftproof.reference.ledger.single_path import after_iterations
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum.two_iterations import two_iterations
@@ -59,7 +59,7 @@ def who_is_ahead() -> Mapping[str, Figure]:
         "block ahead of greedy block": sum(block > greedy for block, greedy, _ in found),
         "greedy block ahead of block": sum(block < greedy for block, greedy, _ in found),
         "optimum ahead of both": sum(most > max(both) for *both, most in found),
-        "means": ", ".join(f"{int(mean * 1000)}/1000" for mean in means),
+        "means": ", ".join(in_parts(mean, 1000) for mean in means),
     }
 
 

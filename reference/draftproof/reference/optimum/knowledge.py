@@ -20,7 +20,8 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from itertools import chain, combinations
 
-from draftproof.reference.drafting import draft_law
+from draftproof.reference.drafting import Drafts, draft_law
+from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, Row
 from draftproof.reference.optimum.length import drafted_prefixes, paths
 from draftproof.reference.optimum.linear import Bound, LinearProgram, Maximum, Terms, maximum
@@ -67,7 +68,7 @@ def from_the_drafts(family: Family) -> Maximum:
     limits: dict[Hashable, Bound] = {}
     for index, (weight, world) in enumerate(family):
         stops: dict[Path, dict[Hashable, Rational]] = {x: {} for x in drafted_prefixes(world)}
-        for drafts, mass in draft_law(world).map(lambda drawn: tuple(sorted(drawn))).items():
+        for drafts, mass in _unordered(world).items():
             seen = drafts, tuple(_along(world, path) for path in drafts)
             ends = {path[:size] for path in drafts for size in range(1, len(path) + 1)}
             limits[seen] = {(seen, end): ONE for end in ends}, ONE
@@ -88,7 +89,7 @@ def emitted_from_the_drafts(family: Family) -> Maximum:
     for index, (weight, world) in enumerate(family):
         kept: dict[Path, dict[Hashable, Rational]] = {x: {} for x in drafted_prefixes(world)}
         written: dict[Path, dict[Hashable, Rational]] = {}
-        for drafts, mass in draft_law(world).map(lambda drawn: tuple(sorted(drawn))).items():
+        for drafts, mass in _unordered(world).items():
             behind = tuple(map(world.target, drafts))
             seen = drafts, tuple(_along(world, path) for path in drafts), behind
             ends = sorted({path[:size] for path in drafts for size in range(len(path) + 1)})
@@ -110,6 +111,11 @@ def emitted_from_the_drafts(family: Family) -> Maximum:
                 row[emission] = row.get(emission, ZERO) - share * x
             equations[index, text] = row, ZERO if context else share
     return maximum(LinearProgram(objective, [], list(equations.values())))
+
+
+def _unordered(world: Instance) -> Law[Drafts]:
+    """Return the law of the drafted paths in the order of their tokens, not in that of drawing."""
+    return draft_law(world).map(lambda drawn: tuple(sorted(drawn)))
 
 
 def _following_the_target(
