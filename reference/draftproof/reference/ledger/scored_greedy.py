@@ -35,6 +35,7 @@ from draftproof.reference.ledger.quantities import (
     ascending,
     best_stateful,
     equal,
+    in_parts,
     one_path,
     optimum,
     over_prefixes,
@@ -97,9 +98,9 @@ def means() -> Mapping[str, Figure]:
         where = f"V = {vocabulary}, L = {length}, K = {drafts}"
         for each in (ONE_PATH, CLAIMED, SCORED, GREEDY, best_stateful):
             mean = total(map(each, instances)) / len(instances)
-            figures[f"{where}, {each.name}"] = f"{int(mean * 10_000)}/10000"
+            figures[f"{where}, {each.name}"] = in_parts(mean, 10_000)
         least = min(ratio_or_one(GREEDY(here), best_stateful(here)) for here in instances)
-        figures[f"{where}, worst"] = f"{int(least * 10_000)}/10000"
+        figures[f"{where}, worst"] = in_parts(least, 10_000)
     return figures
 
 
@@ -118,7 +119,7 @@ def of_iterations() -> Mapping[str, Figure]:
         drafts = ALGORITHMS[name].most_drafts or 2
         drafted = [replace(each, drafts=drafts) for each in instances]
         found = total(after(each) - before(each) for each in drafted) / len(drafted)
-        return f"{int(found * 10_000)}/10000"
+        return in_parts(found, 10_000)
 
     return {name: f"{mean(name, 1)}, {mean(name, 6)}" for name in COMPARED}
 
