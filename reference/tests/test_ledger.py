@@ -168,10 +168,11 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             gap.drafted_rows guarded.over_block iterations.two
             scored_greedy_block.optimal.one scored_greedy_block.over_scored.two
             scored_greedy_block.over_greedy_block.two
-            drafts.marginals""",
+            drafts.marginals drafts.trees""",
         "holds": """block.example rejection.without_replacement traversal.below_rejection
             recursive_greedy_block.lossless scored.share scored_greedy_block.share
-            scored_greedy_block.later gap.division iterations.two.ahead drafts.shape""",
+            scored_greedy_block.later gap.division iterations.two.ahead drafts.shape
+            drafts.trees.shape""",
         "refuted": """block.optimal.iterations block.is_token.two greedy_block.unmodified
             greedy_block.iterations multipath.over_block multipath.monotone multipath.ties
             multipath.optimal paths.levels k_seq.factor spectr_gbv.optimal spectr_gbv.released
@@ -180,7 +181,7 @@ def test_the_named_claims_of_the_papers_are_there() -> None:
             mixed.over_multipath mixed.over_block scored.over_block
             scored_greedy_block.over_scored scored_greedy_block.over_greedy_block
             scored_greedy_block.over_spectr_gbv scored_greedy_block.iterations
-            iterations.two.one_of_both scored.guarantee""",
+            iterations.two.one_of_both scored.guarantee drafts.trees.fixed""",
     }
     for verdict, names in told.items():
         assert {name: VERDICTS[name].value for name in names.split()} == dict.fromkeys(

@@ -49,7 +49,7 @@ def along_the_path(family: Family) -> Maximum:
             """Return A(x), which is the same for worlds with the same Q' at the prefixes of x."""
             return {(prefix, tuple(each for each in selected if each[0][0] == prefix[0])): ONE}
 
-        for prefix, bound in _following_the_target(world, kept):
+        for prefix, bound in following_the_target(world, kept):
             (name,) = kept(prefix)
             objective[name] = objective.get(name, ZERO) + weight
             limits[name, "target"] = bound
@@ -77,7 +77,7 @@ def from_the_drafts(family: Family) -> Maximum:
                 objective[name] = objective.get(name, ZERO) + weight * mass * len(end)
                 for size in range(1, len(end) + 1):
                     stops[end[:size]][name] = mass
-        for prefix, bound in _following_the_target(world, stops.__getitem__):
+        for prefix, bound in following_the_target(world, stops.__getitem__):
             limits[index, prefix] = bound
     return maximum(LinearProgram(objective, list(limits.values())))
 
@@ -113,12 +113,7 @@ def emitted_from_the_drafts(family: Family) -> Maximum:
     return maximum(LinearProgram(objective, [], list(equations.values())))
 
 
-def _unordered(world: Instance) -> Law[Drafts]:
-    """Return the law of the drafted paths in the order of their tokens, not in that of drawing."""
-    return draft_law(world).map(lambda drawn: tuple(sorted(drawn)))
-
-
-def _following_the_target(
+def following_the_target(
     world: Instance, kept: Callable[[Path], Terms]
 ) -> Iterator[tuple[Path, Bound]]:
     """Yield every prefix xy with A(xy) <= A(x) p(y|x), given A(x) as a row of unknowns."""
@@ -128,6 +123,11 @@ def _following_the_target(
         for name, x in kept(context).items() if context else ():
             row[name] = row.get(name, ZERO) - share * x
         yield prefix, (row, ZERO if context else share)
+
+
+def _unordered(world: Instance) -> Law[Drafts]:
+    """Return the law of the drafted paths in the order of their tokens, not in that of drawing."""
+    return draft_law(world).map(lambda drawn: tuple(sorted(drawn)))
 
 
 def _along(world: Instance, path: Path) -> Along:
