@@ -1,7 +1,7 @@
 """Thin adapters to implementations that ship elsewhere, unmodified and imported lazily.
 
-Each is an attribute of this package, such as `vllm_v1`. `rows.toml` has those that the conformance
-matrix judges.
+Each is an attribute of this package: `vllm_v1`, say, is of a pinned release, and `vllm/v1@PATH` of
+whatever is there (see `packages`). `rows.toml` has those that the conformance matrix judges.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
     "vllm_v2_block": ("vllm", "ModelRunner", "block"),
     "vllm_v0": ("vllm", "RejectionSampler"),
     "vllm_v0_typical": ("vllm", "TypicalAcceptanceSampler"),
-    "vllm_ascend_0_13_block": ("vllm_ascend", "AscendRejectionSample", "0.13.0", "block"),
-    "vllm_ascend_0_18_block": ("vllm_ascend", "AscendRejectionSample", "0.18.0", "block"),
-    "vllm_ascend_0_19_block": ("vllm_ascend", "AscendRejectionSample", "0.19.1rc1", "block"),
-    "vllm_ascend_0_20_block": ("vllm_ascend", "AscendRejectionSample", "0.20.2rc1", "block"),
-    "vllm_ascend_0_23_token": ("vllm_ascend", "AscendRejectionSample", "0.23.0", "token"),
-    "vllm_ascend_0_23_block": ("vllm_ascend", "AscendRejectionSample", "0.23.0", "block"),
-    "vllm_ascend_0_26_token": ("vllm_ascend", "AscendRejectionSample", "0.26.0rc1", "token"),
-    "vllm_ascend_0_26_block": ("vllm_ascend", "AscendRejectionSample", "0.26.0rc1", "block"),
+    "vllm_ascend_0_13_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.13.0"),
+    "vllm_ascend_0_18_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.18.0"),
+    "vllm_ascend_0_19_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.19.1rc1"),
+    "vllm_ascend_0_20_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.20.2rc1"),
+    "vllm_ascend_0_23_token": ("vllm_ascend", "AscendRejectionSample", "token", "0.23.0"),
+    "vllm_ascend_0_23_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.23.0"),
+    "vllm_ascend_0_26_token": ("vllm_ascend", "AscendRejectionSample", "token", "0.26.0rc1"),
+    "vllm_ascend_0_26_block": ("vllm_ascend", "AscendRejectionSample", "block", "0.26.0rc1"),
     "sglang_token": ("sglang", "Chain", "token"),
     "sglang_block": ("sglang", "Chain", "block"),
     "lmdeploy_default": ("lmdeploy", "RejectionSampling", "default"),
@@ -59,7 +59,9 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
 
 
 def __getattr__(name: str) -> Any:
-    """Make the adapter of this name."""
+    """Make the adapter of this name, of those above or of `packages`."""
+    if "/" in name:
+        return import_module(f"{__name__}.packages").made(name)
     if name not in _MAKERS:
         raise AttributeError(f"there is no engine {name!r}")
     module, made, *options = _MAKERS[name]

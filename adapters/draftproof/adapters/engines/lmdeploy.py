@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from draftproof.adapters.engines.layout import logits_of, read, trusting
-from draftproof.adapters.engines.released import Wheel, files, imported
+from draftproof.adapters.engines.released import Release, Wheel, files, imported, require_call
 from draftproof.conformance.adapter import Request, Result
 
 LMDEPLOY = Wheel(
@@ -40,22 +40,27 @@ class RejectionSampling:
     from the default generator alone.
     """
 
-    version = LMDEPLOY.version
     algorithm = "token"
     logits = True
     undefined: ClassVar = trusting(
         drafter="its own drafter", logits=False, shape="shapes are asserted in its caller alone"
     )
 
-    def __init__(self, backend: str = "default") -> None:
+    def __init__(self, backend: str = "default", release: Release = LMDEPLOY) -> None:
         (module,) = imported(
             f"lmdeploy.pytorch.backends.{backend}.rejection_sampling",
-            releases=[LMDEPLOY],
+            releases=[release],
             doubles={"lmdeploy.pytorch.backends.base": {"BuildSpec": _BuildSpec}},
         )
         self.name = f"lmdeploy-{backend}"
-        self.files = files(__file__, LMDEPLOY)
+        self.version, self.files = release.version, files(__file__, release)
         self._sampling = getattr(module, _BACKENDS[backend])()
+        given = ("target_logits", "draft_token_ids", "bonus_token_ids")
+        require_call(
+            self._sampling.forward,
+            *((name,) for name in given),
+            keywords=("is_greedy", "draft_probs"),
+        )
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""

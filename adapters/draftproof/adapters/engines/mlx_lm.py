@@ -7,7 +7,13 @@ from typing import Any
 import torch
 
 from draftproof.adapters.engines.layout import OneRequest, followed, logits_of
-from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
+from draftproof.adapters.engines.released import (
+    Release,
+    Unavailable,
+    Wheel,
+    files,
+    imported,
+)
 from draftproof.conformance.adapter import Request, Result
 
 MLX_LM = Wheel(
@@ -32,10 +38,9 @@ class SpeculativeGenerateStep(OneRequest):
     """
 
     name = "mlx-lm"
-    version = MLX_LM.version
     algorithm = "target_first"
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = MLX_LM) -> None:
         try:
             import mlx.core as mx
         except ImportError as error:
@@ -43,7 +48,7 @@ class SpeculativeGenerateStep(OneRequest):
         self._mx: Any = mx
         (self._module,) = imported(
             "mlx_lm.generate",
-            releases=[MLX_LM],
+            releases=[release],
             doubles=dict.fromkeys(
                 (
                     *("mlx_lm.generate_utils", "mlx_lm.processors", "mlx_lm.sample_utils"),
@@ -51,7 +56,7 @@ class SpeculativeGenerateStep(OneRequest):
                 )
             ),
         )
-        self.files = files(__file__, MLX_LM)
+        self.version, self.files = release.version, files(__file__, release)
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""

@@ -8,8 +8,10 @@ named by the adapter that uses it, and a double that is really used says so inst
 
 from __future__ import annotations
 
+import ast
 import importlib.abc
 import importlib.util
+import inspect
 import os
 import subprocess
 import sys
@@ -19,10 +21,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.machinery import ModuleSpec
+from operator import contains
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from types import ModuleType
-from typing import Any
+from typing import Any, Protocol
 from urllib.request import urlopen
 
 from draftproof.conformance.adapter import Unfetched
@@ -39,6 +42,60 @@ class UnfetchedRelease(Unavailable, Unfetched):
     """A release cannot be had from here; the message says why."""
 
 
+class Release(Protocol):
+    """Files of somebody's package, at a version."""
+
+    @property
+    def version(self) -> str:
+        """The version, or the commit."""
+
+    @property
+    def members(self) -> Sequence[str]:
+        """The paths of the files that are used, below the folder."""
+
+    def folder(self) -> Path:
+        """Return the folder in which the files lie. Raises `Unavailable`."""
+
+    def file_of(self, module: str) -> Path | None:
+        """Return the file of a module, None if it has none."""
+
+
+class MovedOn(Unavailable):
+    """A release's function is called in another way than the adapter calls it; the message says."""
+
+
+def require_call(
+    function: Callable[..., Any], *positions: Sequence[str], keywords: Sequence[str] = ()
+) -> tuple[str, ...]:
+    """Return the names of the parameters that an adapter gives by position.
+
+    `positions` has for each the names that it may have, `keywords` the other parameters that are
+    given. Raises `MovedOn` if the function takes others, or needs more.
+    """
+    code = inspect.unwrap(function).__code__
+    place = "/".join(Path(code.co_filename).parts[-4:])
+    taken = inspect.signature(function).parameters
+    first = tuple(taken)[: len(positions)]
+    needed = [name for name, each in taken.items() if each.default is each.empty]
+    is_known = len(first) == len(positions) and all(map(contains, positions, first))
+    if not is_known or not {*keywords} <= {*taken} or not {*needed} <= {*first, *keywords}:
+        expected = ["|".join(names) for names in positions] + [f"{name}=" for name in keywords]
+        raise MovedOn(
+            f"{code.co_name} in {place} takes ({', '.join(taken)}), and this adapter calls it with "
+            f"({', '.join(expected)})"
+        )
+    return first
+
+
+def require_names(module: ModuleType, *names: str) -> None:
+    """Raise `MovedOn` unless a module has these names, in whose place an adapter puts its own."""
+    missing = [name for name in names if not hasattr(module, name)]
+    if missing:
+        raise MovedOn(
+            f"{module.__name__} has no {' and no '.join(missing)}, which this adapter needs"
+        )
+
+
 @dataclass(frozen=True)
 class Wheel:
     """A wheel of a project on PyPI, and those of its files that are used."""
@@ -53,7 +110,11 @@ class Wheel:
 
     def folder(self) -> Path:
         """Return the folder in which the files lie. Raises `Unavailable`."""
-        return _kept(f"{self.project}-{self.version}", [self.digest, *self.members], self._fetch)
+        return kept(f"{self.project}-{self.version}", [self.digest, *self.members], self._fetch)
+
+    def file_of(self, module: str) -> Path | None:
+        """Return the file of a module, None if it has none."""
+        return module_in(self.folder(), module)
 
     def _fetch(self, place: Path) -> None:
         """Fetch the wheel by pip, which checks its hash, and keep the files that are used."""
@@ -108,7 +169,11 @@ class Commit:
     def folder(self) -> Path:
         """Return the folder in which the files lie. Raises `Unavailable`."""
         name = f"{self.repository.replace('/', '-')}-{self.version[:10]}"
-        return _kept(name, [each for pair in self.digests.items() for each in pair], self._fetch)
+        return kept(name, [each for pair in self.digests.items() for each in pair], self._fetch)
+
+    def file_of(self, module: str) -> Path | None:
+        """Return the file of a module, None if it has none."""
+        return module_in(self.folder(), module)
 
     def _fetch(self, place: Path) -> None:
         """Fetch the files, and hold each to its hash."""
@@ -126,7 +191,11 @@ class Commit:
             (place / path).write_bytes(content)
 
 
-Release = Wheel | Commit
+def module_in(folder: Path, module: str) -> Path | None:
+    """Return the file of a module, or of a package, in a folder, None if it has none."""
+    place = folder.joinpath(*module.split("."))
+    files = (place.with_suffix(".py"), place / "__init__.py")
+    return next((file for file in files if file.is_file()), None)
 
 
 def files(*parts: str | Release) -> list[Path]:
@@ -152,7 +221,7 @@ def cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "draftproof"
 
 
-def _kept(name: str, told: Sequence[str], fetch: Callable[[Path], None]) -> Path:
+def kept(name: str, told: Sequence[str], fetch: Callable[[Path], None]) -> Path:
     """Return the folder of what was fetched once; it appears whole or not at all."""
     folder = cache() / f"{name}-{sha256(chr(10).join(told).encode()).hexdigest()[:16]}"
     if not folder.is_dir():
@@ -183,8 +252,29 @@ def imported(*modules: str, releases: Sequence[Release], doubles: Doubles) -> li
     if a release is, `ModuleNotFoundError` for what is neither file nor double.
     """
     owned = {name.partition(".")[0] for name in [*modules, *doubles]}
-    with _alone(owned, _Finder(owned, [each.folder() for each in releases], doubles)):
+    with _alone(owned, _Finder(owned, releases, doubles)):
         return [importlib.import_module(module) for module in modules]
+
+
+def function_of(
+    release: Release, module: str, name: str, given: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """Return one function of a module by itself: its text, with no names but those that are given.
+
+    Raises `Unavailable` if the release has no such module, `MovedOn` if that has no such function.
+    """
+    file = release.file_of(module)
+    if file is None:
+        raise Unavailable(f"{release.version} has no module {module}")
+    tree = ast.parse(file.read_bytes())
+    own = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
+    if not own:
+        raise MovedOn(f"{module} has no function {name}, which this adapter calls")
+    names = dict(given)
+    text = ast.Module(body=[own[-1]], type_ignores=[])
+    exec(compile(text, file, "exec", annotations.compiler_flag), names)  # noqa: S102  # the engine's own
+    found: Callable[..., Any] = names[name]
+    return found
 
 
 @contextmanager
@@ -208,7 +298,7 @@ def _below(owned: set[str]) -> list[str]:
 @dataclass(frozen=True)
 class _Finder(importlib.abc.MetaPathFinder):
     owned: set[str]
-    folders: Sequence[Path]
+    releases: Sequence[Release]
     doubles: Doubles
 
     def find_spec(self, name: str, path: object, target: object = None) -> ModuleSpec | None:  # noqa: ARG002  # a name says enough
@@ -216,12 +306,10 @@ class _Finder(importlib.abc.MetaPathFinder):
             return None
         if name in self.doubles:
             return ModuleSpec(name, _Double(self.doubles[name]), is_package=True)
-        for folder in self.folders:
-            place = folder.joinpath(*name.split("."))
-            for file in (place.with_suffix(".py"), place / "__init__.py"):
-                if file.is_file():
-                    return importlib.util.spec_from_file_location(name, file)
-            if place.is_dir():
+        for release in self.releases:
+            if file := release.file_of(name):
+                return importlib.util.spec_from_file_location(name, file)
+            if release.folder().joinpath(*name.split(".")).is_dir():
                 # A package whose own file is not used is a bare folder.
                 return ModuleSpec(name, None, is_package=True)
         if any(double.startswith(f"{name}.") for double in self.doubles):

@@ -7,7 +7,7 @@ from typing import ClassVar
 import torch
 
 from draftproof.adapters.engines.layout import trusting
-from draftproof.adapters.engines.released import Wheel, files, imported
+from draftproof.adapters.engines.released import Release, Wheel, files, imported, require_call
 from draftproof.conformance.adapter import Request, Result
 
 SGLANG = Wheel(
@@ -19,13 +19,19 @@ SGLANG = Wheel(
 )
 
 
+_PLACES = (
+    "sglang.kernels.ops.speculative.reject_sampling",
+    "sglang.srt.speculative.reject_sampling",
+)
+"""Where the kernel is, and where it was."""
+
+
 class Chain:
     """`chain_speculative_sampling_triton`, whose coins its caller draws.
 
     Slot 0 of a chain is the token before the draft, so a chain has L + 1 slots.
     """
 
-    version = SGLANG.version
     undefined: ClassVar = trusting(
         "its own softmax",
         drafter="its own drafter",
@@ -33,13 +39,21 @@ class Chain:
         shape="a kernel does not see where its rows end",
     )
 
-    def __init__(self, algorithm: str) -> None:
-        (kernels,) = imported(
-            "sglang.kernels.ops.speculative.reject_sampling", releases=[SGLANG], doubles={}
-        )
+    _given = (
+        *("predicts", "accept_index", "accept_token_num", "candidates", "retrive_index"),
+        *("retrive_next_token", "retrive_next_sibling", "uniform_samples"),
+        *("uniform_samples_for_final_sampling", "target_probs", "draft_probs"),
+        *("threshold_single", "threshold_acc", "deterministic"),
+    )
+
+    def __init__(self, algorithm: str, release: Release = SGLANG) -> None:
+        module = next((each for each in _PLACES if release.file_of(each)), _PLACES[0])
+        (kernels,) = imported(module, releases=[release], doubles={})
         self.name, self.algorithm = f"sglang-{algorithm}", algorithm
-        self.files = files(__file__, SGLANG)
+        self.version, self.files = release.version, files(__file__, release)
         self._verify = kernels.chain_speculative_sampling_triton
+        by_block = ("block_verification",) if algorithm == "block" else ()
+        require_call(self._verify, keywords=(*self._given, *by_block))
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""

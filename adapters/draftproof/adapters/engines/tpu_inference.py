@@ -8,7 +8,13 @@ from typing import Any, ClassVar
 import torch
 
 from draftproof.adapters.engines.layout import flattened, read, trusting
-from draftproof.adapters.engines.released import Unavailable, Wheel, files, imported
+from draftproof.adapters.engines.released import (
+    Release,
+    Unavailable,
+    Wheel,
+    files,
+    imported,
+)
 from draftproof.conformance.adapter import Request, Result
 
 TPU_INFERENCE = Wheel(
@@ -28,7 +34,6 @@ class TpuRejectionSample:
     """
 
     name = "tpu-inference"
-    version = TPU_INFERENCE.version
     algorithm = "token"
     ragged = True
     logits = True
@@ -39,14 +44,14 @@ class TpuRejectionSample:
         shape="rows come from its own models and are trusted",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = TPU_INFERENCE) -> None:
         try:
             import jax
         except ImportError as error:
             raise Unavailable(f"JAX is not installed ({error})") from error
         (self._module,) = imported(
             "tpu_inference.layers.jax.sample.rejection_sampler",
-            releases=[TPU_INFERENCE],
+            releases=[release],
             doubles={
                 "tpu_inference.layers.common.binary_search": None,
                 "tpu_inference.layers.common.sharding": None,
@@ -56,7 +61,7 @@ class TpuRejectionSample:
         # Its first use starts threads, which no lane can follow.
         jax.devices()
         self._jax: Any = jax
-        self.files = files(__file__, TPU_INFERENCE)
+        self.version, self.files = release.version, files(__file__, release)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""

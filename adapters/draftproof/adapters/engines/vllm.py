@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import logging
+from enum import StrEnum
+from inspect import signature
 from types import ModuleType, SimpleNamespace
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 
 from draftproof.adapters.engines.layout import flattened, lengths_of, logits_of, read, trusting
-from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
+from draftproof.adapters.engines.released import (
+    Doubles,
+    Release,
+    Wheel,
+    files,
+    imported,
+    require_call,
+    require_names,
+)
 from draftproof.conformance.adapter import Request, Result
 
 V0 = Wheel(
@@ -41,20 +51,36 @@ VLLM = Wheel(
 )
 
 
+_PLATFORM = SimpleNamespace(
+    is_cpu=lambda: True,
+    is_cuda=lambda: False,
+    is_cuda_alike=lambda: False,
+    device_type="cpu",
+    simple_compile_backend="eager",
+)
+
+_MODES = StrEnum("_MODES", "RAW_LOGITS RAW_LOGPROBS PROCESSED_LOGITS PROCESSED_LOGPROBS")
+
+V0_DOUBLES: Doubles = {
+    "vllm.envs": {"VLLM_USE_FLASHINFER_SAMPLER": False},
+    "vllm.logger": {"init_logger": logging.getLogger},
+    "vllm.platforms": {"current_platform": _PLATFORM},
+}
+"""What stands for the rest of vLLM around the samplers of its engine V0."""
+
+
 def doubles() -> Doubles:
     """Return what stands for the rest of vLLM."""
     import triton
     import triton.language as tl
     from triton.language.extra import libdevice
 
-    platform = SimpleNamespace(
-        is_cpu=lambda: True, is_cuda=lambda: False, is_cuda_alike=lambda: False, device_type="cpu"
-    )
     return {
-        "vllm.config.model": {"PROCESSED_LOGPROBS_MODES": (), "LogprobsMode": str},
+        "vllm.config": {"LogprobsMode": _MODES},
+        "vllm.config.model": {"PROCESSED_LOGPROBS_MODES": (), "LogprobsMode": _MODES},
         "vllm.envs": {},
         "vllm.logger": {"init_logger": logging.getLogger},
-        "vllm.platforms": {"current_platform": platform, "CpuArchEnum": None},
+        "vllm.platforms": {"current_platform": _PLATFORM, "CpuArchEnum": None},
         "vllm.platforms.interface": None,
         "vllm.triton_utils": {
             "HAS_TRITON": True,
@@ -84,7 +110,6 @@ class V1:
     """
 
     name = "vllm-v1"
-    version = VLLM.version
     algorithm = "token"
     logits = True
     ragged = True
@@ -94,22 +119,35 @@ class V1:
         shape="shapes are asserted, contents trusted",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = VLLM) -> None:
         self._sampler, self._ops = imported(
             "vllm.v1.sample.rejection_sampler",
             "vllm.v1.sample.ops.topk_topp_sampler",
-            releases=[VLLM],
+            releases=[release],
             doubles=doubles(),
         )
-        self.files = files(__file__, VLLM)
+        self.version, self.files = release.version, files(__file__, release)
+        self._takes_logits = takes_logits(self._sampler)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
-        return verified(request, self._sampler, self._ops)
+        return verified(request, self._sampler, self._ops, takes_logits=self._takes_logits)
+
+
+def takes_logits(sampler: ModuleType) -> bool:
+    """Return True if its `rejection_sample` takes the target's logits, False for probabilities.
+
+    Raises `MovedOn` if it takes other arguments than `verified` gives it.
+    """
+    rows = ("target_logits", "target_logits_or_tuple", "target_probs")
+    names = ("draft_token_ids", "num_draft_tokens", "max_spec_len", "cu_num_draft_tokens")
+    given = (*names, "draft_probs", rows, "bonus_token_ids", "sampling_metadata")
+    positions = [(each,) if isinstance(each, str) else each for each in given]
+    return rows[-1] not in require_call(sampler.rejection_sample, *positions)
 
 
 def verified(
-    request: Request, sampler: ModuleType, ops: ModuleType, *, takes_logits: bool = True
+    request: Request, sampler: ModuleType, ops: ModuleType, *, takes_logits: bool
 ) -> Result:
     """Verify a request by the `rejection_sample` of a module; the bonus is drawn by vLLM's race.
 
@@ -146,26 +184,34 @@ class ModelRunner:
     and a number for every token. What the numbers are used for is the release's own.
     """
 
-    version = VLLM.version
     logits = True
     ragged = True
     undefined: ClassVar = V1.undefined
+    _given = (
+        *("target_logits", "draft_logits", "draft_sampled", "cu_num_logits", "pos", "idx_mapping"),
+        *("expanded_idx_mapping", "expanded_local_pos", "temperature", "seed"),
+        "num_speculative_steps",
+    )
 
-    def __init__(self, algorithm: str) -> None:
+    def __init__(self, algorithm: str, release: Release = VLLM) -> None:
         sampler, gumbel = imported(
             "vllm.v1.worker.gpu.spec_decode.rejection_sampler_utils",
             "vllm.v1.worker.gpu.sample.gumbel",
-            releases=[VLLM],
+            releases=[release],
             doubles=doubles(),
         )
         from draftproof.adapters.engines import noise
 
+        require_names(sampler, "rejection_sample", "tl_rand32")
+        require_names(gumbel, "murmur3_uniform32")
+        by_block = ("use_block_verification",) if algorithm == "block" else ()
+        require_call(sampler.rejection_sample, keywords=(*self._given, *by_block))
         sampler.tl_rand32, sampler.spec_step_seed = noise.coin, noise.same  # type: ignore[attr-defined]
         gumbel.murmur3_uniform32 = noise.uniform  # type: ignore[attr-defined]
         # The interpreter has no libdevice.
         sampler.tldevice = noise  # type: ignore[attr-defined]
         self.name, self.algorithm = f"vllm-v2-{algorithm}", algorithm
-        self.files = files(__file__, VLLM)
+        self.version, self.files = release.version, files(__file__, release)
         self._verify = sampler.rejection_sample
         self._drawn = noise.drawn
 
@@ -206,7 +252,6 @@ class RejectionSampler:
     """
 
     name = "vllm-v0"
-    version = V0.version
     algorithm = "token"
     undefined: ClassVar = trusting(
         "its own softmax",
@@ -215,26 +260,40 @@ class RejectionSampler:
         token="tokens are checked in its strict mode alone",  # noqa: S106  # no secret
     )
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = V0) -> None:
         (module,) = imported(
-            "vllm.model_executor.layers.rejection_sampler", releases=[V0], doubles={}
+            "vllm.model_executor.layers.rejection_sampler", releases=[release], doubles=V0_DOUBLES
         )
-        self.files = files(__file__, V0)
-        self._sampler = module.RejectionSampler(disable_bonus_tokens=False)
+        self.version, self.files = release.version, files(__file__, release)
+        made = module.RejectionSampler
+        # Once, the bonus could be left out.
+        has_option = "disable_bonus_tokens" in signature(made.__init__).parameters
+        self._sampler = made(**({"disable_bonus_tokens": False} if has_option else {}))
         self._sampler.init_gpu_tensors("cpu")
+        self._has_bonus = _takes_bonus(self._sampler)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
         target, own = request.target_probs[:, 0], request.generator
         bonus = torch.multinomial(target[:, -1], 1, generator=own)
         emitted = self._sampler(
-            target[:, :-1],
+            target if self._has_bonus else target[:, :-1],
             bonus,
             request.draft_probs[:, 0],
             request.draft_tokens[:, 0],
             seeded_seqs=None if own is None else dict.fromkeys(range(len(target)), own),
         )
         return read(request, emitted)
+
+
+def _takes_bonus(sampler: Any) -> bool:
+    """Return True if a sampler takes the target's rows with the bonus's, False for those before.
+
+    Raises `MovedOn` if it takes other arguments than it is given.
+    """
+    rows = ("target_with_bonus_probs", "target_probs")
+    others = (("bonus_token_ids",), ("draft_probs",), ("draft_token_ids",))
+    return rows[0] in require_call(sampler.forward, rows, *others)
 
 
 class TypicalAcceptanceSampler:
@@ -245,25 +304,30 @@ class TypicalAcceptanceSampler:
     """
 
     name = "vllm-v0-typical"
-    version = V0.version
     algorithm = "token"
     undefined: ClassVar = RejectionSampler.undefined
 
-    def __init__(self) -> None:
+    def __init__(self, release: Release = V0) -> None:
         (module,) = imported(
-            "vllm.model_executor.layers.typical_acceptance_sampler", releases=[V0], doubles={}
+            "vllm.model_executor.layers.typical_acceptance_sampler",
+            releases=[release],
+            doubles=V0_DOUBLES,
         )
-        self.files = files(__file__, V0)
+        self.version, self.files = release.version, files(__file__, release)
         self._sampler = module.TypicalAcceptanceSampler(
             posterior_threshold=0.09, posterior_alpha=0.3
         )
         self._sampler.init_gpu_tensors("cpu")
+        self._has_bonus = _takes_bonus(self._sampler)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
         target = request.target_probs[:, 0]
         bonus = torch.multinomial(target[:, -1], 1, generator=request.generator)
         emitted = self._sampler(
-            target[:, :-1], bonus, request.draft_probs[:, 0], request.draft_tokens[:, 0]
+            target if self._has_bonus else target[:, :-1],
+            bonus,
+            request.draft_probs[:, 0],
+            request.draft_tokens[:, 0],
         )
         return read(request, emitted)

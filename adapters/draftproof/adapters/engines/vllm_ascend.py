@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 import torch
 
 from draftproof.adapters.engines import vllm
-from draftproof.adapters.engines.released import Doubles, Wheel, files, imported
+from draftproof.adapters.engines.released import Doubles, Release, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
 _DIGESTS = {
@@ -49,22 +49,23 @@ class AscendRejectionSample:
     ragged = True
     undefined: ClassVar = vllm.V1.undefined
 
-    def __init__(self, version: str, algorithm: str) -> None:
-        release = RELEASES[version]
-        self.name, self.version, self.algorithm = f"vllm-ascend-{algorithm}", version, algorithm
-        self.files = files(__file__, vllm.__file__, release, vllm.VLLM)
+    def __init__(self, algorithm: str, release: str | Release) -> None:
+        release = RELEASES[release] if isinstance(release, str) else release
+        self.name, self.algorithm = f"vllm-ascend-{algorithm}", algorithm
         self._sampler, self._ops = imported(
             "vllm_ascend.sample.rejection_sampler",
             "vllm.v1.sample.ops.topk_topp_sampler",
             releases=[release, vllm.VLLM],
             doubles=_doubles(block=algorithm == "block"),
         )
+        self.version = release.version
+        self.files = files(__file__, vllm.__file__, release, vllm.VLLM)
+        self._takes_logits = vllm.takes_logits(self._sampler)
         self._sampler.torch = _Unpinned()  # type: ignore[attr-defined]
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
-        takes_logits = self.version >= "0.18"
-        return vllm.verified(request, self._sampler, self._ops, takes_logits=takes_logits)
+        return vllm.verified(request, self._sampler, self._ops, takes_logits=self._takes_logits)
 
 
 class _Unpinned:

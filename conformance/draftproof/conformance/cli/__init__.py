@@ -37,6 +37,7 @@ COMMANDS = {
     "checkpoint": ("checkpoint", "Write a model whose distribution is known"),
     "claims": ("theorems", "Print the ledger of claims"),
     "compare": ("exact", "Compare all algorithms with the optima"),
+    "diff": ("differing", "Compare certificates before and after"),
     "engine": ("engine", "Judge a whole engine by its output"),
     "explain": ("explaining", "Explain what a certificate found"),
     "init": ("starting", "Write an adapter, its test and a workflow"),

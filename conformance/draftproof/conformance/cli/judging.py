@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
@@ -13,6 +14,7 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
+from click.core import ParameterSource
 
 from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
@@ -63,6 +65,12 @@ if TYPE_CHECKING:
     metavar="COMMAND",
     help="Judge a program of any language, over its stdin and stdout.",
 )
+@click.option(
+    "--source",
+    metavar="PATH",
+    default="",
+    help="Judge an ENGINE as it is in a checkout (PATH#COMMIT: at a commit), a folder or a wheel.",
+)
 @options.mode(help="How many cases; certify has all, skips nothing and excuses nothing.")
 @click.option(
     "--case",
@@ -101,6 +109,7 @@ if TYPE_CHECKING:
 def certify(
     adapters: tuple[str, ...],
     harnesses: tuple[str, ...],
+    source: str,
     output: Path,
     form: str,
     resume: bool,
@@ -115,29 +124,35 @@ def certify(
     """Judge adapters and write a certificate for each, its evidence and a badge.
 
     An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
-    ./file.py:attribute; the attribute is an adapter, or a class that makes one.
+    ./file.py:attribute; the attribute is an adapter, or a class that makes one. It may be an
+    ENGINE, such as vllm, for all methods that the installed package has, or ENGINE:METHOD; then
+    only the cases of the matrix are asked, unless --mode or --case is given.
     """
-    names = (*adapters, *(f"harness:{command}" for command in harnesses))
     form = "json" if as_json else form
-    if not names:
+    if not adapters and not harnesses:
         raise click.UsageError("name an ADAPTER, or a --harness")
     terms = _terms(known_failures, **asked)
+    own = _of_engines(adapters, source)
+    names = (*own, *(f"harness:{command}" for command in harnesses))
+    terms_of = {name: terms | own.get(name, {}) for name in names}
     _require_form(form)
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
-    known = {} if is_planned or resume else {n: known_campaign(n, terms, stored) for n in names}
+    known = (
+        {} if is_planned or resume else {n: known_campaign(n, terms_of[n], stored) for n in names}
+    )
     if stored.store is not None and not all(known.get(name) for name in names):
         _record_what_is_read(has_workers=working["jobs"] > 1)
     loaded = {name: _loaded(name, known.get(name)) for name in dict.fromkeys(names)}
     if is_planned:
-        _foretell([loaded[name] for name in names], terms, form)
+        _foretell([(loaded[name], terms_of[name]) for name in names], form)
     try:
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
-    request = _Request(terms, output, resume, stored, working)
     judged: list[_Judged] = []
     for name in names:
+        request = _Request(terms_of[name], output, resume, stored, working)
         taken = [each.path for each in judged if each.path]
         judged.append(_judge(loaded[name], request, taken, shown=form == "terminal"))
     code = gravest({each.code for each in judged})
@@ -173,17 +188,55 @@ def _terms(
     return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
 
 
-def _foretell(adapters: Sequence[_Loaded], terms: Mapping[str, Any], form: str) -> NoReturn:
+def _of_engines(adapters: Sequence[str], source: str) -> dict[str, dict[str, Any]]:
+    """Return the names of adapters, those of engines for their methods, with terms of their own."""
+    from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
+    from draftproof.conformance.protocol.loading import built_in
+    from draftproof.conformance.protocol.packages import adapters_of, interpreting
+
+    given = click.get_current_context().get_parameter_source
+    is_told = any(given(name) != ParameterSource.DEFAULT for name in ("mode", "cases"))
+    names: dict[str, dict[str, Any]] = {}
+    is_engine = False
+    for name in adapters:
+        try:
+            found = None if name in built_in() and not source else adapters_of(name, source)
+        except UnknownAdapter as error:
+            raise click.UsageError(str(error)) from None
+        except AdapterFailed as error:
+            stop(str(error), 3)
+        if found is None:
+            names[name] = {}
+            continue
+        is_engine = True
+        for place, method in found.items():
+            names[place] = {} if is_told else {"mode": method.mode}
+            if method.cases and not is_told:
+                names[place]["cases"] = method.cases
+                echo(
+                    f"{place}: only the cases {', '.join(method.cases)} are asked: {method.why}; "
+                    f"--case '*' asks all",
+                    err=True,
+                )
+    if source and not is_engine:
+        raise click.UsageError("--source is of an ENGINE, such as vllm; none is named")
+    if is_engine:
+        # Triton decides when a kernel is defined.
+        os.environ.update({k: v for k, v in interpreting().items() if k not in os.environ})
+    return names
+
+
+def _foretell(adapters: Sequence[tuple[_Loaded, Mapping[str, Any]]], form: str) -> NoReturn:
     """Print how long it takes to judge adapters, and exit."""
     from draftproof.conformance.report.words import duration
 
     if form not in ("terminal", "json"):
         raise click.UsageError(f"--plan judges nothing, and makes no {form}: it takes --json")
-    if terms["examples"]:
+    if any(terms["examples"] for _, terms in adapters):
         raise click.UsageError("--plan does not search: it takes no --search")
-    judged = [_foretold(each, terms) for each in adapters]
+    judged = [_foretold(each, terms) for each, terms in adapters]
     forecasts = [each.forecast for each in judged if each.forecast]
-    errors = _errors([each.name for each in adapters], judged)
+    errors = _errors([each.name for each, _ in adapters], judged)
     code = gravest({each.code for each in judged})
     if form == "json":
         outcome = {"certificates": [], "forecasts": forecasts, "errors": errors, "exit_code": code}

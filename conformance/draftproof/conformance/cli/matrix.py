@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
 from difflib import get_close_matches
 from importlib import resources
 from pathlib import Path
@@ -14,6 +15,7 @@ import click
 
 from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import as_json, echo, print_json, read_from, usage_errors
+from draftproof.conformance.cli.history import histories
 from draftproof.conformance.evidence.whole_file import write_whole
 from draftproof.conformance.report.plain import plain
 from draftproof.spec import content_of, parsed, validate
@@ -41,6 +43,31 @@ ROWS = ("draftproof.adapters.engines", "rows.toml")
     metavar="FILE",
     help="A matrix.json that this one must agree with, verdict by verdict.",
 )
+@click.option(
+    "--history",
+    "engines",
+    multiple=True,
+    metavar="ENGINE",
+    help="Judge every release of an ENGINE, such as vllm, or of ENGINE:METHOD, instead of rows.",
+)
+@click.option(
+    "--since",
+    type=click.DateTime(["%Y-%m-%d"]),
+    metavar="DAY",
+    help="The day on which a history begins. [default: 18 months ago]",
+)
+@click.option(
+    "--source",
+    metavar="CHECKOUT",
+    default="",
+    help="The history of a checkout: every commit that touched the verifier's files.",
+)
+@click.option(
+    "--halve",
+    "is_halved",
+    is_flag=True,
+    help="Judge only as many versions as it takes to find a change between the first and the last.",
+)
 @options.jobs(help="Rows at a time.")
 @as_json
 def matrix(
@@ -48,6 +75,10 @@ def matrix(
     names: tuple[str, ...],
     output: Path,
     expected: Path | None,
+    engines: tuple[str, ...],
+    since: datetime | None,
+    source: str,
+    is_halved: bool,
     jobs: int,
     as_json: bool,
 ) -> None:
@@ -60,6 +91,22 @@ def matrix(
     reason is told. The exit code is 3 if --only names such a row, or if a row with an adapter
     cannot run here or could not be fetched.
     """
+    if engines:
+        if file or names or expected:
+            raise click.UsageError(
+                "--history has rows of its own: it takes no FILE, --only, --check"
+            )
+        histories(
+            engines,
+            since=since.date() if since else _long_ago(),
+            source=source,
+            is_halved=is_halved,
+            output=output,
+            jobs=jobs,
+            as_json=as_json,
+        )
+    if since or source or is_halved:
+        raise click.UsageError("--since, --source and --halve are of a --history; none is asked")
     from draftproof.conformance import matrix as judging
     from draftproof.conformance.report import matrix as shown
     from draftproof.conformance.report import terminal
@@ -93,6 +140,11 @@ def matrix(
         said = f"{row.name}: {told['outcome']}: {told['reason']}"
         echo(f"Error: {plain(said)}", err=True)
     sys.exit(3 if without else 1 if changed else 0)
+
+
+def _long_ago() -> date:
+    """Return the day 18 months ago, or nearly."""
+    return date.today() - timedelta(days=548)
 
 
 def _rows(file: Path | None) -> list[MatrixRow]:

@@ -32,7 +32,12 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
 
 
 @click.command()
-@click.argument("name")
+@click.argument("name", required=False)
+@click.option(
+    "--engine",
+    metavar="ENGINE",
+    help="Write the workflow of an engine's own repository instead, such as vllm's.",
+)
 @options.defaulted(
     "--folder",
     type=options.FOLDER,
@@ -40,14 +45,20 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
     help="The folder for the files: the root of your repository.",
 )
 @as_json
-def init(name: str, folder: Path, as_json: bool) -> None:
+def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> None:
     """Write an adapter called NAME, its test, and a workflow that certifies it on every push.
 
     The adapter runs as it stands, on a verifier of tokens that is right; the place to call your own
-    is marked. No file is ever overwritten.
+    is marked. With --engine, write a workflow that certifies an engine before and after a pull
+    request that touches its verifiers. No file is ever overwritten.
     """
-    module, adapter = _named(name)
+    if (name is None) == (engine is None):
+        raise click.UsageError("give a NAME for an adapter, or an --engine")
     action = _action()
+    if engine is not None:
+        _of_engine(engine, folder, action, as_json=as_json)
+        return
+    module, adapter = _named(str(name))
     words = {
         "name": name,
         "module": module,
@@ -76,11 +87,56 @@ def init(name: str, folder: Path, as_json: bool) -> None:
     echo(f"{own}: an adapter that is right; the place for your verifier is marked")
     echo(f"{test}: judges it with pytest")
     echo(f"{workflow}: certifies it on every push")
-    if action is None:
-        echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
+    _tell_action(action)
     echo("\nNow run")
     for command in commands:
         echo(f"  {command}")
+
+
+def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) -> None:
+    """Write the workflow of an engine, and say what it does."""
+    from draftproof.conformance.protocol.packages import packages
+
+    package = packages().get(name)
+    if package is None:
+        raise click.UsageError(f"there is no engine {name!r}; there are {', '.join(packages())}")
+    try:
+        present = package.judged(str(folder.resolve()))
+    except Exception:
+        # Whoever writes it elsewhere gets the paths of all versions.
+        present = package.methods
+    members = [member for each in present for member in package.methods[each].needs]
+    touched = dict.fromkeys(f"**/{Path(member).parent.as_posix()}/**" for member in members)
+    words = {
+        "engine": name,
+        "title": package.title,
+        "paths": "\n".join(f'      - "{each}"' for each in touched),
+        "extras": package.extras,
+        "action": action or _PLACEHOLDER,
+        "version": version("draftproof"),
+    }
+    workflow = folder / ".github" / "workflows" / "draftproof.yml"
+    _write({workflow: _filled("engine.yml.template", words)})
+    command = shlex.join(["draftproof", "certify", name, "--source", str(folder)])
+    if as_json:
+        document = {
+            "adapter": name,
+            "files": [str(workflow)],
+            "commands": [command],
+            "action": action,
+        }
+        print_json(document, "init")
+        return
+    echo(f"{workflow}: certifies {package.title} before and after a pull request that touches")
+    for each in touched:
+        echo(f"  {each}")
+    _tell_action(action)
+    echo(f"\nNow run\n  {command}")
+
+
+def _tell_action(action: str | None) -> None:
+    if action is None:
+        echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
 
 
 def _named(name: str) -> tuple[str, str]:

@@ -23,6 +23,7 @@ from typing import Any
 from draftproof.conformance.evidence.certificate import CONCLUSIONS, read_certificate
 from draftproof.conformance.evidence.grade import graded
 from draftproof.conformance.evidence.records import EvidenceError
+from draftproof.conformance.protocol.packages import interpreting
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
     FAIL,
@@ -197,17 +198,8 @@ def _certified(row: MatrixRow, folder: Path, *options: str) -> subprocess.Comple
         *("--", row.adapter),
     ]
     # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
-    own = {"OMP_NUM_THREADS": "1", **({} if _has_gpu() else {"TRITON_INTERPRET": "1"})}
+    own = {"OMP_NUM_THREADS": "1", **interpreting()}
     return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own})  # noqa: S603  # ours
-
-
-def _has_gpu() -> bool:
-    try:
-        import torch
-    except ModuleNotFoundError:
-        # Without PyTorch every row says what is to be installed.
-        return False
-    return torch.cuda.is_available()
 
 
 def _outcome(run: subprocess.CompletedProcess[str]) -> str:

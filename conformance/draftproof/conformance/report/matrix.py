@@ -24,14 +24,14 @@ from draftproof.conformance.requirements.finding import (
 # What is neither a failure nor left open. Earlier versions wrote "not run" for the last three.
 _PLAIN = ("conforms", FAILS_EVERYWHERE, CANNOT_RUN, UNFETCHED, "not run")
 
-_STYLES = {"conforms": "green", "does not conform": "bold red"}
+STYLES = {"conforms": "green", "does not conform": "bold red"}
 
 
 def table(out: Console, rows: Sequence[Mapping[str, Any]]) -> Table:
     """Return the rows of a matrix, `plain`, as a table for a terminal."""
     made = ruled(out, "row", "algorithm", "outcome", "lossless", "E[τ] / optimum")
     for row in rows:
-        style = _STYLES.get(row["outcome"], "yellow")
+        style = STYLES.get(row["outcome"], "yellow")
         made.add_row(
             escape(row["name"]),
             row["algorithm"],

@@ -1,0 +1,371 @@
+"""Engines of the world by their methods: what a package verifies with, at whatever version.
+
+`draftproof certify vllm` judges the methods that the installed package has, `vllm:v1` one of them;
+`--source` is a checkout, an installed tree or a wheel, and `draftproof matrix --history vllm` goes
+through what was released, or through a checkout's commits. The pinned rows of the matrix are the
+same adapters.
+
+An adapter of one of these is an attribute of `draftproof.adapters.engines`: "vllm/v1" as installed,
+"vllm/v1==0.33.0" of the index, "vllm/v1@PATH" of a source, "vllm/v1@PATH#COMMIT" of a commit of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import date
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from draftproof.adapters.engines.index import Listed, listed
+from draftproof.adapters.engines.released import MovedOn, Unavailable
+from draftproof.adapters.engines.sources import (
+    Found,
+    at,
+    at_commit,
+    commits,
+    installed,
+    of_index,
+)
+
+PLACE = "draftproof.adapters.engines"
+
+
+@dataclass(frozen=True)
+class Method:
+    """A way in which an engine verifies drafts, and the adapter that calls it."""
+
+    algorithm: str
+    versions: str
+    """The versions that the adapter can judge, in words."""
+    needs: Mapping[str, str]
+    """Files of the package that have the method, any of them, each with a text that is in it."""
+    made: tuple[Any, ...]
+    """The module, the class, and what it is made with before the release."""
+    mode: str = "quick"
+    cases: tuple[str, ...] = ()
+    """The cases that are asked where nobody says which, none for all."""
+    why: str = ""
+    """The reason why the others are not."""
+    note: str = ""
+    """The stand-ins for parts of the engine."""
+
+    def adapter(self, release: Found) -> Any:
+        """Make the adapter of a release. Raises what its class does, `Unavailable` among it."""
+        module, name, *options = self.made
+        return getattr(import_module(f"{PLACE}.{module}"), name)(*options, release=release)
+
+    def is_in(self, release: Found) -> bool:
+        """Return True if the package has the method."""
+        return any(
+            release.has(member)
+            and text in (release.folder() / member).read_text(encoding="utf-8", errors="replace")
+            for member, text in self.needs.items()
+        )
+
+
+@dataclass(frozen=True)
+class Past:
+    """A version of an engine that was: its name, its day, and the place of the adapter."""
+
+    version: str
+    day: str
+    said: str
+    """The subject of the commit, empty for a release."""
+    adapter: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """An engine's package: its name in an index, its title, its import name, and its methods."""
+
+    name: str
+    title: str
+    package: str
+    extras: str
+    """The extras of Draftproof that its adapters need."""
+    methods: Mapping[str, Method]
+
+    def found(self, source: str = "") -> Found:
+        """Return the package of a source, the installed one without. Raises `Unavailable`."""
+        if not source:
+            return installed(self.name, self.package)
+        path, _, commit = source.partition("#")
+        return (
+            at_commit(Path(path), self.package, commit) if commit else at(Path(path), self.package)
+        )
+
+    def judged(self, source: str = "") -> dict[str, str]:
+        """Return the places of the adapters of the methods that a source has, by method.
+
+        Raises `Unavailable` if there is no such source.
+        """
+        release = self.found(source)
+        return {
+            name: self.place(name, f"@{source}" if source else "")
+            for name, method in self.methods.items()
+            if method.is_in(release)
+        }
+
+    def place(self, method: str, where: str) -> str:
+        """Return the place of an adapter, as `load_adapter` takes it."""
+        return f"{PLACE}:{self.name}/{method}{where}"
+
+    def past(self, method: str, *, since: date, source: str = "") -> list[Past]:
+        """Return the releases, or the commits of a checkout that touched the files of a method.
+
+        They begin with `since`, the oldest is first. Raises `Unavailable`.
+        """
+        if not source:
+            return [
+                Past(each.version, str(each.day), "", self.place(method, f"=={each.version}"))
+                for each in listed(self.name)
+                if each.day >= since
+            ]
+        path = Path(source).expanduser().resolve()
+        needed = self.methods[method].needs
+        release = self.found(source)
+        used = [member for member in needed if release.has(member)] or [*needed]
+        try:
+            made = self.methods[method].adapter(release)
+        except Exception:
+            made = None
+        if made is not None:
+            used = [*dict.fromkeys([*used, *release.members])]
+        return [
+            Past(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))
+            for whole, day, said in commits(path, used, since=str(since))
+        ]
+
+
+_SLOW = "its kernels are interpreted, which is slow"
+_V1 = "vllm/v1/sample/rejection_sampler.py"
+_V2 = "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
+_V0 = "vllm/model_executor/layers"
+_ASCEND = {"vllm_ascend/sample/rejection_sampler.py": "def rejection_sample("}
+_SGLANG = {
+    f"sglang/{folder}/reject_sampling.py": "def chain_speculative_sampling_triton"
+    for folder in ("kernels/ops/speculative", "srt/speculative")
+}
+_FED = "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x)."
+_BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
+_UNPINNED = (
+    "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM."
+)
+
+PACKAGES = {
+    each.name: each
+    for each in (
+        Package(
+            "vllm",
+            "vLLM",
+            "vllm",
+            "torch,triton",
+            {
+                "v0": Method(
+                    "token",
+                    "0.5.5 to 0.9",
+                    {f"{_V0}/rejection_sampler.py": "class RejectionSampler"},
+                    ("vllm", "RejectionSampler"),
+                    cases=("!wide.*",),
+                    why="cases of wide rows, most of which is masked, take minutes and gigabytes",
+                    note=_BONUS,
+                ),
+                "v0-typical": Method(
+                    "token",
+                    "0.5.5 to 0.9",
+                    {f"{_V0}/typical_acceptance_sampler.py": "class TypicalAcceptanceSampler"},
+                    ("vllm", "TypicalAcceptanceSampler"),
+                    note=_BONUS,
+                ),
+                "v1": Method(
+                    "token",
+                    "0.8.5 and later",
+                    {_V1: "def rejection_sample("},
+                    ("vllm", "V1"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                ),
+                "v2-token": Method(
+                    "token",
+                    "0.31 and later",
+                    {_V2: "def rejection_sample("},
+                    ("vllm", "ModelRunner", "token"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                    note=_FED,
+                ),
+                "v2-block": Method(
+                    "block",
+                    "0.31 and later",
+                    {_V2: "use_block_verification"},
+                    ("vllm", "ModelRunner", "block"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                    note=_FED,
+                ),
+            },
+        ),
+        Package(
+            "vllm-ascend",
+            "vllm-ascend",
+            "vllm_ascend",
+            "torch,triton",
+            {
+                "token": Method(
+                    "token",
+                    "0.13 and later",
+                    _ASCEND,
+                    ("vllm_ascend", "AscendRejectionSample", "token"),
+                    cases=("generic.v2.l2", "generic.v3.l2"),
+                    why="it verifies by token up to two drafted tokens, in every version",
+                    note=_UNPINNED,
+                ),
+                "block": Method(
+                    "block",
+                    "0.13 and later",
+                    dict.fromkeys(_ASCEND, "block_verify"),
+                    ("vllm_ascend", "AscendRejectionSample", "block"),
+                    mode="standard",
+                    cases=("generic.v?.l3", "lost-then-won"),
+                    why="it verifies by block from three drafted tokens on",
+                    note=_UNPINNED,
+                ),
+            },
+        ),
+        Package(
+            "sglang",
+            "SGLang",
+            "sglang",
+            "torch,triton",
+            {
+                "token": Method(
+                    "token",
+                    "0.5.14 and later",
+                    _SGLANG,
+                    ("sglang", "Chain", "token"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                ),
+                "block": Method(
+                    "block",
+                    "0.5.14 and later",
+                    dict.fromkeys(_SGLANG, "block_verification"),
+                    ("sglang", "Chain", "block"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                ),
+            },
+        ),
+        Package(
+            "lmdeploy",
+            "LMDeploy",
+            "lmdeploy",
+            "torch,triton",
+            {
+                backend: Method(
+                    "token",
+                    "0.13 and later",
+                    {
+                        f"lmdeploy/pytorch/backends/{backend}/rejection_sampling.py": "class ",
+                    },
+                    ("lmdeploy", "RejectionSampling", backend),
+                    cases=("generic.v2.l2",) if backend == "cuda" else ("!wide.*",),
+                    why=_SLOW if backend == "cuda" else "wide rows are slow",
+                )
+                for backend in ("default", "cuda")
+            },
+        ),
+        Package(
+            "transformers",
+            "transformers",
+            "transformers",
+            "torch",
+            {
+                "token": Method(
+                    "token",
+                    "4.52 and later",
+                    {"transformers/generation/utils.py": "def _speculative_sampling("},
+                    ("transformers", "SpeculativeSampling", None),
+                ),
+            },
+        ),
+        Package(
+            "tpu-inference",
+            "tpu-inference",
+            "tpu_inference",
+            "torch,engines",
+            {
+                "token": Method(
+                    "token",
+                    "0.11 and later",
+                    {
+                        "tpu_inference/layers/jax/sample/rejection_sampler.py": (
+                            "def rejection_sample("
+                        )
+                    },
+                    ("tpu_inference", "TpuRejectionSample"),
+                    cases=("generic.v2.l2",),
+                    why="it is traced for every shape, which is slow",
+                ),
+            },
+        ),
+        Package(
+            "mlx-lm",
+            "MLX LM",
+            "mlx_lm",
+            "torch,engines",
+            {
+                "agreement": Method(
+                    "target_first",
+                    "0.32 and later",
+                    {"mlx_lm/generate.py": "def speculative_generate_step("},
+                    ("mlx_lm", "SpeculativeGenerateStep"),
+                    cases=("generic.v2.l2",),
+                    why="it is asked one request at a time",
+                ),
+            },
+        ),
+    )
+}
+
+_NAME = re.compile(
+    r"(?P<engine>[\w-]+)/(?P<method>[\w-]+)(?:==(?P<version>[\w.+!]+)|@(?P<source>.+))?"
+)
+
+
+def made(name: str) -> Any:
+    """Make the adapter of a name such as "vllm/v1@PATH".
+
+    Raises `AttributeError` for no such name, `Unavailable` if the release cannot be had, has no
+    such method, or has moved on.
+    """
+    told = _NAME.fullmatch(name)
+    package = PACKAGES.get(told["engine"]) if told else None
+    if told is None or package is None or told["method"] not in package.methods:
+        raise AttributeError(f"there is no engine {name!r}")
+    method = package.methods[told["method"]]
+    if told["version"]:
+        release = of_index(_listed(package, told["version"]), package.package)
+    else:
+        release = package.found(told["source"] or "")
+    called = f"{package.name} {release.version}"
+    if not method.is_in(release):
+        raise Unavailable(
+            f"{called} has no {told['method']}: {' or '.join(method.needs)} would have "
+            f"{next(iter(method.needs.values()))!r}"
+        )
+    try:
+        return method.adapter(release)
+    except MovedOn as error:
+        own = f"{package.name}:{told['method']}"
+        raise MovedOn(f"{called}: {error}. {own} judges {method.versions}") from error
+
+
+def _listed(package: Package, version: str) -> Listed:
+    for each in listed(package.name):
+        if each.version == version:
+            return each
+    raise Unavailable(f"the index has no wheel of {package.name} {version}")

@@ -1,0 +1,140 @@
+"""Engines by their methods: what a source has, how an adapter is called, and what it was."""
+
+from __future__ import annotations
+
+import subprocess
+from datetime import date
+from pathlib import Path
+
+import pytest
+
+from draftproof.adapters import engines
+from draftproof.adapters.engines import packages as known
+from draftproof.adapters.engines.index import Listed
+from draftproof.adapters.engines.packages import PACKAGES, Package
+from draftproof.adapters.engines.released import MovedOn, Unavailable, Wheel
+from draftproof.conformance.cases import cases
+from draftproof.conformance.protocol.adapter import program_of
+from draftproof.conformance.run.campaign import is_asked
+
+PIECE = "transformers/generation/utils.py"
+
+RULE = """\
+import a_module_that_nobody_has
+
+__version__ = "9.9"
+
+
+def _speculative_sampling(
+    candidate_input_ids, candidate_logits, candidate_length, new_logits{more}
+):
+    return candidate_input_ids, candidate_length
+"""
+
+
+def checkout(folder: Path, more: str = "") -> Path:
+    """Return a checkout of transformers that has its rule alone."""
+    file = folder / "src" / PIECE
+    file.parent.mkdir(parents=True)
+    file.write_text(RULE.format(more=more))
+    (folder / "src" / "transformers" / "__init__.py").write_text('__version__ = "9.9"\n')
+    return folder
+
+
+def test_every_method_can_be_asked_for() -> None:
+    """Its names fit into the name of an adapter, its cases are cases, its algorithm is one."""
+    every = [each.id for each in cases("standard")]
+    for name, package in PACKAGES.items():
+        assert name == package.name
+        for method, own in package.methods.items():
+            told = known._NAME.fullmatch(f"{name}/{method}@/a/b c#0123")
+            assert told is not None
+            assert (told["engine"], told["method"]) == (name, method)
+            assert bool(own.cases) == bool(own.why)
+            assert not own.cases or any(is_asked(each, own.cases) for each in every)
+            assert own.needs
+            assert own.versions
+
+
+def test_pinned_rows_are_of_the_same_classes() -> None:
+    made = {own.made[:2] for package in PACKAGES.values() for own in package.methods.values()}
+    assert made <= {tuple(each[:2]) for each in engines._MAKERS.values()}
+
+
+def test_an_adapter_is_of_the_source_that_is_named(tmp_path: Path) -> None:
+    here = checkout(tmp_path)
+    package = PACKAGES["transformers"]
+    assert package.judged(str(here)) == {
+        "token": f"draftproof.adapters.engines:transformers/token@{here}"
+    }
+    adapter = getattr(engines, f"transformers/token@{here}")
+    declared = program_of(adapter).declared
+    assert (declared.name, declared.version, declared.algorithm) == ("transformers", "9.9", "token")
+    assert adapter.files[-1] == here / "src" / PIECE
+
+
+def test_what_has_moved_on_says_how_and_what_is_judged(tmp_path: Path) -> None:
+    here = checkout(tmp_path, ", rng")
+    told = (
+        r"transformers 9\.9: _speculative_sampling in .*utils\.py takes \(.*new_logits, rng\), and "
+        r"this adapter calls it with .*\. transformers:token judges 4\.52 and later"
+    )
+    with pytest.raises(MovedOn, match=told):
+        getattr(engines, f"transformers/token@{here}")
+
+
+def test_a_method_that_a_source_has_not_is_told(tmp_path: Path) -> None:
+    here = checkout(tmp_path)
+    (here / "src" / PIECE).write_text("")
+    assert PACKAGES["transformers"].judged(str(here)) == {}
+    with pytest.raises(
+        Unavailable, match=r"transformers 9\.9 has no token: .*utils\.py would have"
+    ):
+        getattr(engines, f"transformers/token@{here}")
+
+
+@pytest.mark.parametrize("name", ["vllm/v9", "llvm/v1", "vllm/", "vllm/v1=0.1", "/"])
+def test_a_name_that_is_none_is_no_attribute(name: str) -> None:
+    assert not hasattr(engines, name)
+
+
+def test_the_past_of_an_index_begins_with_a_day(monkeypatch: pytest.MonkeyPatch) -> None:
+    releases = [Listed("vllm", f"0.{n}", date(2026, n, 1), "") for n in (1, 2, 3)]
+    monkeypatch.setattr(known, "listed", lambda _: releases)
+    past = PACKAGES["vllm"].past("v1", since=date(2026, 2, 1))
+    assert [(each.version, each.day, each.adapter) for each in past] == [
+        (f"0.{n}", f"2026-0{n}-01", f"draftproof.adapters.engines:vllm/v1==0.{n}") for n in (2, 3)
+    ]
+    with pytest.raises(Unavailable, match=r"the index has no wheel of vllm 7\.0"):
+        getattr(engines, "vllm/v1==7.0")
+
+
+def test_the_past_of_a_checkout_is_what_touched_the_method(tmp_path: Path) -> None:
+    here = checkout(tmp_path)
+    own = ["git", "-C", str(here), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    for command in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["commit", "-qm", "A rule"],
+        ["commit", "-q", "--allow-empty", "-m", "Nothing"],
+    ):
+        subprocess.run([*own, *command], check=True)
+    (past,) = PACKAGES["transformers"].past("token", since=date(2026, 1, 1), source=str(here))
+    assert past.said == "A rule"
+    place, _, commit = past.adapter.rpartition("#")
+    assert place == f"draftproof.adapters.engines:transformers/token@{here}"
+    assert commit.startswith(past.version)
+    assert past.version in getattr(engines, past.adapter.partition(":")[2]).version
+
+
+@pytest.mark.parametrize("package", PACKAGES.values(), ids=lambda package: package.name)
+def test_pinned_releases_have_their_methods(package: Package) -> None:
+    """As far as their files were fetched before: this test fetches nothing."""
+    pinned = [
+        each
+        for module in {own.made[0] for own in package.methods.values()}
+        for each in vars(__import__(f"{engines.__name__}.{module}", fromlist=["_"])).values()
+        if isinstance(each, Wheel) and each.project == package.name
+    ]
+    needed = {member for own in package.methods.values() for member in own.needs}
+    assert not pinned or any(needed & {*each.members} for each in pinned)
