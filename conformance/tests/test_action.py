@@ -255,6 +255,12 @@ def test_no_input_is_a_command(fake: Path, name: str) -> None:
     assert not (fake / "hacked").exists()
 
 
+def test_an_engine_is_judged_in_its_own_mode(fake: Path) -> None:
+    ran(CERTIFY, fake, {"adapter": "vllm", "mode": "", "args": "--source ."})
+    assert called(fake)[:4] == ["certify", "--format", "markdown", "--output"]
+    assert called(fake)[-4:] == ["--source", ".", "--", "vllm"]
+
+
 def test_no_option_is_a_command(fake: Path) -> None:
     ran(CERTIFY, fake, {"args": HOSTILE})
     assert called(fake)[7:-1] == HOSTILE.split()

@@ -12,6 +12,7 @@ from formulas.suite import SUITE
 from building import certificates, examples, theory
 from building.latex import latex
 from building.markdown import fenced, table
+from draftproof.adapters.engines.packages import PACKAGES
 from draftproof.reference.verifiers import ALGORITHMS
 
 
@@ -58,6 +59,20 @@ def overview(name: str) -> str:
     return _TABLES[name]()
 
 
+def _engines() -> str:
+    rows = [
+        [
+            f"`{package.name}:{method}`",
+            f"[`{own.algorithm}`](#algorithm.{own.algorithm})",
+            own.versions,
+            ", ".join(f"`{case}`" for case in own.cases) or "all",
+        ]
+        for package in PACKAGES.values()
+        for method, own in package.methods.items()
+    ]
+    return table(["method", "algorithm", "versions", "cases"], rows)
+
+
 def _algorithms() -> str:
     head = ["name", "algorithm", "source", "schemes", "K", "trees", "class"]
     rows = []
@@ -78,7 +93,11 @@ def _algorithms() -> str:
     return table(head, rows)
 
 
-_TABLES = {"algorithms": _algorithms, "certificates": certificates.certified}
+_TABLES = {
+    "algorithms": _algorithms,
+    "certificates": certificates.certified,
+    "engines": _engines,
+}
 
 FORMS: dict[str, Callable[..., str]] = {
     "definition": definition,

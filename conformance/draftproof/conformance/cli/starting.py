@@ -7,8 +7,8 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
 from importlib.metadata import distribution, version
 from importlib.resources import files
 from importlib.util import find_spec
@@ -100,12 +100,11 @@ def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) ->
     package = packages().get(name)
     if package is None:
         raise click.UsageError(f"there is no engine {name!r}; there are {', '.join(packages())}")
-    try:
+    # Whoever writes it elsewhere than in a checkout gets the paths of all versions.
+    present: Iterable[str] = ()
+    with suppress(Exception):
         present = package.judged(str(folder.resolve()))
-    except Exception:
-        # Whoever writes it elsewhere gets the paths of all versions.
-        present = package.methods
-    members = [member for each in present for member in package.methods[each].needs]
+    members = [own for each in present or package.methods for own in package.methods[each].needs]
     touched = dict.fromkeys(f"**/{Path(member).parent.as_posix()}/**" for member in members)
     words = {
         "engine": name,

@@ -11,6 +11,7 @@ from datetime import date
 from difflib import get_close_matches
 from functools import cache
 from importlib.metadata import entry_points
+from pathlib import Path
 from typing import Protocol
 
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
@@ -87,6 +88,9 @@ def adapters_of(name: str, source: str = "") -> dict[str, Method] | None:
     package = packages().get(engine)
     if package is None:
         return None
+    path, mark, commit = source.partition("#")
+    # A certificate is checked from other folders, too.
+    source = f"{Path(path).expanduser().resolve()}{mark}{commit}" if source else ""
     if ":" in source:
         raise UnknownAdapter(f"{source!r} has a colon, and an adapter's name ends there: move it")
     if method:
