@@ -15,7 +15,7 @@ from draftproof.adapters.engines.packages import PACKAGES, Package
 from draftproof.adapters.engines.released import MovedOn, Unavailable, Wheel
 from draftproof.conformance.cases import cases
 from draftproof.conformance.protocol.adapter import program_of
-from draftproof.conformance.run.campaign import is_asked
+from draftproof.conformance.requirements.task import is_asked
 
 PIECE = "transformers/generation/utils.py"
 

@@ -58,7 +58,8 @@ def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> N
     if engine is not None:
         _of_engine(engine, folder, action, as_json=as_json)
         return
-    module, adapter = _named(str(name))
+    name = str(name)
+    module, adapter = _named(name)
     words = {
         "name": name,
         "module": module,
