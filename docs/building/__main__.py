@@ -15,6 +15,7 @@ import click
 from building import (
     algorithms,
     commands,
+    field,
     ledger,
     playground,
     requirements,
@@ -29,7 +30,7 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, commands, ledger, requirements, trophies, whole)
+_GENERATING = (algorithms, commands, field, ledger, requirements, trophies, whole)
 
 
 @click.command()
