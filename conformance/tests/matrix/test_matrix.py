@@ -195,7 +195,7 @@ def test_the_table_is_written_in_markdown(whole: dict[str, Any], folder: Path) -
     told = (folder / "out" / "matrix.md").read_text().splitlines()
     right, wrong, broken, kernel, *_ = told[2:]
     some = rf"conforms on 4 of {planned(folder)} cases: \[red\]the others\[/\] are slow"
-    assert right.startswith(f"| right | 1 | token | {some} | pass, TV ")
+    assert right.startswith(f"| right | 1 | token | {some} | pass: exact, off by ")
     assert "| **does not conform, by design** | fail, TV " in wrong
     assert "| cannot run here | " in broken
     assert kernel == "| kernel | 1 | block | cannot run here | It needs a GPU. |  |  |"
