@@ -371,7 +371,7 @@ PACKAGES = {
             {
                 "tree": Method(
                     "target_first",
-                    "0.3 and later",
+                    "0.5.0",
                     {
                         "angelslim/compressor/speculative/utils/util.py": "def evaluate_posterior(",
                     },
