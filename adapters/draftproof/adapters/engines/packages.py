@@ -328,6 +328,90 @@ PACKAGES = {
                 ),
             },
         ),
+        Package(
+            "ipex-llm",
+            "IPEX-LLM",
+            "ipex_llm",
+            "torch,engines",
+            {
+                "token": Method(
+                    "token",
+                    "2.3.0b20251110",
+                    {"ipex_llm/transformers/speculative.py": "def speculative_generate("},
+                    ("ipex_llm", "SpeculativeGenerate"),
+                ),
+                "lookup": Method(
+                    "target_first",
+                    "2.3.0b20251110",
+                    {"ipex_llm/transformers/lookup.py": "def lookup_generate("},
+                    ("ipex_llm", "LookupGenerate"),
+                ),
+            },
+        ),
+        Package(
+            "dflash",
+            "DFlash",
+            "dflash",
+            "torch",
+            {
+                rows: Method(
+                    "token",
+                    "0.1.0",
+                    {"dflash/model.py": "def _rejection_sample("},
+                    ("dflash", "RejectionSample", rows),
+                )
+                for rows in ("rows", "candidates")
+            },
+        ),
+        Package(
+            "angelslim",
+            "AngelSlim",
+            "angelslim",
+            "torch,engines",
+            {
+                "tree": Method(
+                    "target_first",
+                    "0.5.0",
+                    {
+                        "angelslim/compressor/speculative/utils/util.py": "def evaluate_posterior(",
+                    },
+                    ("angelslim", "AngelSlimEvaluatePosterior"),
+                ),
+            },
+        ),
+        Package(
+            "eagle-llm",
+            "EAGLE",
+            "eagle",
+            "torch,engines",
+            {
+                rule: Method(
+                    "recursive_rejection",
+                    "1.2.1",
+                    {f"eagle/{member}.py": "def evaluate_posterior("},
+                    ("eagle_llm", "EaEvaluatePosterior", rule),
+                )
+                for rule, member in (
+                    ("tree", "model/utils"),
+                    ("batched", "modelbsne1/utils"),
+                    ("modeling", "modeling_eagle"),
+                )
+            },
+        ),
+        Package(
+            "specforge",
+            "SpecForge",
+            "specforge",
+            "torch",
+            {
+                "agreement": Method(
+                    "target_first",
+                    "0.2.0",
+                    {"specforge/modeling/draft/dflash.py": "def spec_generate("},
+                    ("specforge", "SpecGenerate"),
+                ),
+            },
+        ),
     )
 }
 
