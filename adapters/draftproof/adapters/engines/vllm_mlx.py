@@ -170,7 +170,9 @@ class _Draws:
     def _said(self, draw: Callable[[], Tensor]) -> Any:
         """Return what torch draws; the engine's step goes on after any error, which is kept."""
         try:
-            return self._mx.array(draw().tolist())
+            drawn = draw()
+            number = float if drawn.is_floating_point() else int
+            return self._mx.array([number(each) for each in drawn.tolist()])
         except Exception as error:
             self.error = error
             raise
