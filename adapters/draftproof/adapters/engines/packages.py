@@ -151,6 +151,10 @@ _SGLANG = {
 }
 _FED = "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x)."
 _BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
+_APHRODITE_V0 = "aphrodite/modeling/layers"
+_APHRODITE_V2 = "aphrodite/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
+_MTP = "Its generator and model are doubles; MLX's draws are torch's, the draft is the request's."
+_AGREED = "Its job and its models are doubles; its sampler, of its extension, is torch's draw."
 _UNPINNED = (
     "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM."
 )
@@ -395,6 +399,92 @@ PACKAGES = {
                     ("tree", "model/utils"),
                     ("batched", "modelbsne1/utils"),
                     ("modeling", "modeling_eagle"),
+            "aphrodite-engine",
+            "Aphrodite",
+            "aphrodite",
+            "torch,triton",
+            {
+                "v0": Method(
+                    "token",
+                    "0.6",
+                    {f"{_APHRODITE_V0}/rejection_sampler.py": "class RejectionSampler"},
+                    ("aphrodite", "RejectionSampler"),
+                    cases=("!wide.*",),
+                    why="cases of wide rows, most of which is masked, take minutes and gigabytes",
+                    note=_BONUS,
+                ),
+                "v0-typical": Method(
+                    "token",
+                    "0.6",
+                    {
+                        f"{_APHRODITE_V0}/typical_acceptance_sampler.py": (
+                            "class TypicalAcceptanceSampler"
+                        )
+                    },
+                    ("aphrodite", "TypicalAcceptanceSampler"),
+                    note=_BONUS,
+                ),
+                "v1": Method(
+                    "token",
+                    "0.10 and later",
+                    {"aphrodite/v1/sample/rejection_sampler.py": "def rejection_sample("},
+                    ("aphrodite", "V1"),
+                    cases=("generic.v2.l2",),
+                    why=_SLOW,
+                ),
+                **{
+                    f"v2-{algorithm}": Method(
+                        algorithm,
+                        "0.24 and later",
+                        {_APHRODITE_V2: text},
+                        ("aphrodite", "ModelRunner", algorithm),
+                        cases=("generic.v2.l2",),
+                        why=_SLOW,
+                        note=_FED,
+                    )
+                    for algorithm, text in (
+                        ("token", "def rejection_sample("),
+                        ("block", "use_block_verification"),
+                    )
+                },
+            },
+        ),
+        Package(
+            "vllm-mlx",
+            "vllm-mlx",
+            "vllm_mlx",
+            "torch,engines",
+            {
+                company: Method(
+                    "token",
+                    "0.6 and later",
+                    {"vllm_mlx/mllm_batch_generator.py": "def _accept_sampled_draft("},
+                    ("vllm_mlx", "MultimodalStep", company),
+                    cases=("generic.v2.l1",),
+                    why="it drafts one token at a time",
+                    note=_MTP,
+                )
+                for company in ("alone", "beside")
+            },
+        ),
+        Package(
+            "exllamav2",
+            "ExLlamaV2",
+            "exllamav2",
+            "torch",
+            {
+                generator: Method(
+                    "target_first",
+                    "0.3",
+                    {f"exllamav2/generator/{generator}.py": text},
+                    ("exllamav2", generator.capitalize()),
+                    cases=("!wide.*",),
+                    why="wide rows are slow",
+                    note=_AGREED,
+                )
+                for generator, text in (
+                    ("streaming", "def _gen_single_token_speculative("),
+                    ("dynamic", "def iterate_draftmodel_gen("),
                 )
             },
         ),
@@ -402,6 +492,9 @@ PACKAGES = {
             "specforge",
             "SpecForge",
             "specforge",
+            "exllamav3",
+            "ExLlamaV3",
+            "exllamav3",
             "torch",
             {
                 "agreement": Method(
@@ -410,6 +503,36 @@ PACKAGES = {
                     {"specforge/modeling/draft/dflash.py": "def spec_generate("},
                     ("specforge", "SpecGenerate"),
                 ),
+            },
+        ),
+                    "1.6",
+                    {"exllamav3/generator/generator.py": "def iterate_draftmodel_gen("},
+                    ("exllamav3", "IterateGen"),
+                    cases=("!wide.*",),
+                    why="wide rows are slow",
+                    note=_AGREED,
+                ),
+            },
+        ),
+        Package(
+            "mlx-vlm",
+            "MLX-VLM",
+            "mlx_vlm",
+            "torch,engines",
+            {
+                drafter: Method(
+                    "target_first",
+                    "0.7 and later",
+                    {f"mlx_vlm/speculative/{drafter}.py": text},
+                    ("mlx_vlm", "Walk", drafter),
+                    cases=("generic.v2.l2",),
+                    why="it is asked one request at a time",
+                    note="Its sampler, its caller's to choose, is torch's draw.",
+                )
+                for drafter, text in (
+                    ("dflash", "def _sample_dflash_target_walk("),
+                    ("mtp", "def _mtp_acceptance_walk("),
+                )
             },
         ),
     )
