@@ -149,6 +149,9 @@ _SGLANG = {
     f"sglang/{folder}/reject_sampling.py": "def chain_speculative_sampling_triton"
     for folder in ("kernels/ops/speculative", "srt/speculative")
 }
+_MEGATRON = "megatron/core/inference/text_generation_controllers/text_generation_controller.py"
+_NEMO = "nemo_automodel/components/speculative"
+_RBLN = "vllm_rbln/v1/sample/rbln_rejection_sampler.py"
 _FED = "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x)."
 _BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
 _APHRODITE_V0 = "aphrodite/modeling/layers"
@@ -349,6 +352,45 @@ PACKAGES = {
                     "2.3.0b20251110",
                     {"ipex_llm/transformers/lookup.py": "def lookup_generate("},
                     ("ipex_llm", "LookupGenerate"),
+            "nemo-automodel",
+            "NeMo AutoModel",
+            "nemo_automodel",
+            "torch",
+            {
+                "msd": Method(
+                    "token",
+                    "0.6 and later",
+                    {f"{_NEMO}/eagle/msd_decode.py": "def verify_stochastic_chain("},
+                    ("nemo_automodel", "MSDStochasticChain"),
+                ),
+                "dflash2": Method(
+                    "token",
+                    "0.7 and later",
+                    {f"{_NEMO}/dflash/draft_qwen3_dflash2.py": "def dflash2_rejection_sample("},
+                    ("nemo_automodel", "DFlash2RejectionSample"),
+                    note="All tokens are the selector's candidates.",
+                ),
+                "dflash": Method(
+                    "target_first",
+                    "0.5 and later",
+                    {f"{_NEMO}/dflash/draft_qwen3.py": "def spec_generate("},
+                    ("nemo_automodel", "DFlashSpecGenerate"),
+                    note="Its models, and transformers' cache, are doubles.",
+                ),
+            },
+        ),
+        Package(
+            "vllm-rbln",
+            "vLLM RBLN",
+            "vllm_rbln",
+            "torch,triton",
+            {
+                "token": Method(
+                    "token",
+                    "0.12 and later",
+                    {_RBLN: "def torch_rejection_sample("},
+                    ("vllm_rbln", "TorchRejectionSample"),
+                    note="Functions of vLLM 0.33 stand for those of its own vLLM.",
                 ),
             },
         ),
@@ -495,6 +537,26 @@ PACKAGES = {
             "exllamav3",
             "ExLlamaV3",
             "exllamav3",
+            "megatron-core",
+            "Megatron Core",
+            "megatron",
+            "torch,triton",
+            {
+                "agreement": Method(
+                    "target_first",
+                    "0.19 and later",
+                    {_MEGATRON: "def _dynamic_step_sample_logits_and_verify_tokens("},
+                    ("megatron_core", "SampleAndVerify"),
+                    cases=("generic.v2.l2", "generic.v3.l2"),
+                    why=_SLOW,
+                    note="Its model and its context are doubles; it samples in torch.",
+                ),
+            },
+        ),
+        Package(
+            "text-generation-inference",
+            "Text Generation Inference",
+            "text_generation_server",
             "torch",
             {
                 "agreement": Method(
@@ -533,6 +595,17 @@ PACKAGES = {
                     ("dflash", "def _sample_dflash_target_walk("),
                     ("mtp", "def _mtp_acceptance_walk("),
                 )
+            },
+        ),
+                    "the last checkout, by --source of its folder server: no index has it",
+                    {
+                        "text_generation_server/utils/tokens.py": (
+                            "class HeterogeneousNextTokenChooser"
+                        )
+                    },
+                    ("tgi", "NextTokenChooser"),
+                    note="Its generators are the request's one.",
+                ),
             },
         ),
     )
