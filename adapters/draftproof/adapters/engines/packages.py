@@ -149,15 +149,15 @@ _SGLANG = {
     f"sglang/{folder}/reject_sampling.py": "def chain_speculative_sampling_triton"
     for folder in ("kernels/ops/speculative", "srt/speculative")
 }
+_APHRODITE_V0 = "aphrodite/modeling/layers"
+_APHRODITE_V2 = "aphrodite/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
+_MTP = "Its generator and model are doubles; MLX's draws are torch's, the draft is the request's."
+_AGREED = "Its job and its models are doubles; its sampler, of its extension, is torch's draw."
 _MEGATRON = "megatron/core/inference/text_generation_controllers/text_generation_controller.py"
 _NEMO = "nemo_automodel/components/speculative"
 _RBLN = "vllm_rbln/v1/sample/rbln_rejection_sampler.py"
 _FED = "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x)."
 _BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
-_APHRODITE_V0 = "aphrodite/modeling/layers"
-_APHRODITE_V2 = "aphrodite/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
-_MTP = "Its generator and model are doubles; MLX's draws are torch's, the draft is the request's."
-_AGREED = "Its job and its models are doubles; its sampler, of its extension, is torch's draw."
 _UNPINNED = (
     "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM."
 )
@@ -352,45 +352,6 @@ PACKAGES = {
                     "2.3.0b20251110",
                     {"ipex_llm/transformers/lookup.py": "def lookup_generate("},
                     ("ipex_llm", "LookupGenerate"),
-            "nemo-automodel",
-            "NeMo AutoModel",
-            "nemo_automodel",
-            "torch",
-            {
-                "msd": Method(
-                    "token",
-                    "0.6 and later",
-                    {f"{_NEMO}/eagle/msd_decode.py": "def verify_stochastic_chain("},
-                    ("nemo_automodel", "MSDStochasticChain"),
-                ),
-                "dflash2": Method(
-                    "token",
-                    "0.7 and later",
-                    {f"{_NEMO}/dflash/draft_qwen3_dflash2.py": "def dflash2_rejection_sample("},
-                    ("nemo_automodel", "DFlash2RejectionSample"),
-                    note="All tokens are the selector's candidates.",
-                ),
-                "dflash": Method(
-                    "target_first",
-                    "0.5 and later",
-                    {f"{_NEMO}/dflash/draft_qwen3.py": "def spec_generate("},
-                    ("nemo_automodel", "DFlashSpecGenerate"),
-                    note="Its models, and transformers' cache, are doubles.",
-                ),
-            },
-        ),
-        Package(
-            "vllm-rbln",
-            "vLLM RBLN",
-            "vllm_rbln",
-            "torch,triton",
-            {
-                "token": Method(
-                    "token",
-                    "0.12 and later",
-                    {_RBLN: "def torch_rejection_sample("},
-                    ("vllm_rbln", "TorchRejectionSample"),
-                    note="Functions of vLLM 0.33 stand for those of its own vLLM.",
                 ),
             },
         ),
@@ -441,6 +402,24 @@ PACKAGES = {
                     ("tree", "model/utils"),
                     ("batched", "modelbsne1/utils"),
                     ("modeling", "modeling_eagle"),
+                )
+            },
+        ),
+        Package(
+            "specforge",
+            "SpecForge",
+            "specforge",
+            "torch",
+            {
+                "agreement": Method(
+                    "target_first",
+                    "0.2.0",
+                    {"specforge/modeling/draft/dflash.py": "def spec_generate("},
+                    ("specforge", "SpecGenerate"),
+                ),
+            },
+        ),
+        Package(
             "aphrodite-engine",
             "Aphrodite",
             "aphrodite",
@@ -531,42 +510,13 @@ PACKAGES = {
             },
         ),
         Package(
-            "specforge",
-            "SpecForge",
-            "specforge",
             "exllamav3",
             "ExLlamaV3",
             "exllamav3",
-            "megatron-core",
-            "Megatron Core",
-            "megatron",
-            "torch,triton",
-            {
-                "agreement": Method(
-                    "target_first",
-                    "0.19 and later",
-                    {_MEGATRON: "def _dynamic_step_sample_logits_and_verify_tokens("},
-                    ("megatron_core", "SampleAndVerify"),
-                    cases=("generic.v2.l2", "generic.v3.l2"),
-                    why=_SLOW,
-                    note="Its model and its context are doubles; it samples in torch.",
-                ),
-            },
-        ),
-        Package(
-            "text-generation-inference",
-            "Text Generation Inference",
-            "text_generation_server",
             "torch",
             {
                 "agreement": Method(
                     "target_first",
-                    "0.2.0",
-                    {"specforge/modeling/draft/dflash.py": "def spec_generate("},
-                    ("specforge", "SpecGenerate"),
-                ),
-            },
-        ),
                     "1.6",
                     {"exllamav3/generator/generator.py": "def iterate_draftmodel_gen("},
                     ("exllamav3", "IterateGen"),
@@ -597,6 +547,74 @@ PACKAGES = {
                 )
             },
         ),
+        Package(
+            "nemo-automodel",
+            "NeMo AutoModel",
+            "nemo_automodel",
+            "torch",
+            {
+                "msd": Method(
+                    "token",
+                    "0.6 and later",
+                    {f"{_NEMO}/eagle/msd_decode.py": "def verify_stochastic_chain("},
+                    ("nemo_automodel", "MSDStochasticChain"),
+                ),
+                "dflash2": Method(
+                    "token",
+                    "0.7 and later",
+                    {f"{_NEMO}/dflash/draft_qwen3_dflash2.py": "def dflash2_rejection_sample("},
+                    ("nemo_automodel", "DFlash2RejectionSample"),
+                    note="All tokens are the selector's candidates.",
+                ),
+                "dflash": Method(
+                    "target_first",
+                    "0.5 and later",
+                    {f"{_NEMO}/dflash/draft_qwen3.py": "def spec_generate("},
+                    ("nemo_automodel", "DFlashSpecGenerate"),
+                    note="Its models, and transformers' cache, are doubles.",
+                ),
+            },
+        ),
+        Package(
+            "vllm-rbln",
+            "vLLM RBLN",
+            "vllm_rbln",
+            "torch,triton",
+            {
+                "token": Method(
+                    "token",
+                    "0.12 and later",
+                    {_RBLN: "def torch_rejection_sample("},
+                    ("vllm_rbln", "TorchRejectionSample"),
+                    note="Functions of vLLM 0.33 stand for those of its own vLLM.",
+                ),
+            },
+        ),
+        Package(
+            "megatron-core",
+            "Megatron Core",
+            "megatron",
+            "torch,triton",
+            {
+                "agreement": Method(
+                    "target_first",
+                    "0.19 and later",
+                    {_MEGATRON: "def _dynamic_step_sample_logits_and_verify_tokens("},
+                    ("megatron_core", "SampleAndVerify"),
+                    cases=("generic.v2.l2", "generic.v3.l2"),
+                    why=_SLOW,
+                    note="Its model and its context are doubles; it samples in torch.",
+                ),
+            },
+        ),
+        Package(
+            "text-generation-inference",
+            "Text Generation Inference",
+            "text_generation_server",
+            "torch",
+            {
+                "agreement": Method(
+                    "target_first",
                     "the last checkout, by --source of its folder server: no index has it",
                     {
                         "text_generation_server/utils/tokens.py": (
