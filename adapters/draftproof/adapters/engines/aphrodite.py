@@ -2,21 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from types import ModuleType
-from typing import Any
+from pathlib import Path
 
-import triton
-import triton.language as tl
-
-from draftproof.adapters.engines import noise, vllm
+from draftproof.adapters.engines import vllm
 from draftproof.adapters.engines.released import (
     Doubles,
     Release,
     files,
     imported,
-    require_call,
-    require_names,
 )
 
 _LAYERS = "aphrodite.modeling.layers"
@@ -51,60 +44,6 @@ class V1(vllm.V1):
         self._takes_logits = vllm.takes_logits(self._sampler)
 
 
-class ModelRunner(vllm.ModelRunner):
-    """`rejection_sample` of the second model runner, by token or by block.
-
-    Its kernels make their own random numbers, of a seed and a position. Here those functions read
-    what torch has drawn, for every position a coin and a number for every token.
-    """
-
-    def __init__(self, algorithm: str, release: Release) -> None:
-        sampler, gumbel = imported(
-            "aphrodite.v1.worker.gpu.spec_decode.rejection_sampler_utils",
-            "aphrodite.v1.worker.gpu.sample.gumbel",
-            releases=[release],
-            doubles=_doubles(),
-        )
-        require_names(sampler, "rejection_sample", "tl_rand32", "tldevice")
-        require_names(gumbel, "tl_rand32", "tldevice")
-        by_block = ("use_block_verification",) if algorithm == "block" else ()
-        require_call(sampler.rejection_sample, keywords=(*self._given, *by_block))
-        own: dict[str, Any] = {"tl_rand32": noise.coin, "tldevice": noise}
-        vars(sampler).update(own)
-        # The seed of a position's race is its place in the numbers; the interpreter looks for
-        # Triton's own module among a function's names.
-        own = {
-            "tl_rand32": _number,
-            "tldevice": noise,
-            "tl": _Placing(tl.__name__),
-            "triton_tl": tl,
-        }
-        vars(gumbel).update(own)
-        self.name, self.algorithm = f"aphrodite-v2-{algorithm}", algorithm
-        self.version, self.files = release.version, _files(release)
-        self._verify = sampler.rejection_sample
-        self._drawn = noise.drawn
-
-
-class _Placing(ModuleType):
-    """Triton's language, with a `randint` that says where the numbers of a position are."""
-
-    def __getattr__(self, name: str) -> Any:
-        return _place if name == "randint" else getattr(tl, name)
-
-
-@triton.jit
-def _place(seed, position):
-    """Return the seed as far on as a position's numbers are."""
-    return seed + position * noise._WIDTH * 4
-
-
-@triton.jit
-def _number(place, token, includes_zero: tl.constexpr):  # noqa: ARG001  # Aphrodite's do
-    """Return the numbers of tokens at a place."""
-    return tl.load(place.to(tl.pointer_type(tl.float32)) + 1 + token)
-
-
 class RejectionSampler(vllm.RejectionSampler):
     """`RejectionSampler` of the engine V0, and the bonus by torch's own draw.
 
@@ -118,7 +57,7 @@ class RejectionSampler(vllm.RejectionSampler):
         self.version, self.files = release.version, _files(release)
         self._sampler = module.RejectionSampler(disable_bonus_tokens=False)
         self._sampler.init_gpu_tensors("cpu")
-        self._has_bonus = vllm._takes_bonus(self._sampler)
+        self._has_bonus = vllm.takes_bonus(self._sampler)
 
 
 class TypicalAcceptanceSampler(vllm.TypicalAcceptanceSampler):
@@ -138,8 +77,8 @@ class TypicalAcceptanceSampler(vllm.TypicalAcceptanceSampler):
             posterior_threshold=0.09, posterior_alpha=0.3
         )
         self._sampler.init_gpu_tensors("cpu")
-        self._has_bonus = vllm._takes_bonus(self._sampler)
+        self._has_bonus = vllm.takes_bonus(self._sampler)
 
 
-def _files(release: Release) -> Sequence[Any]:
+def _files(release: Release) -> list[Path]:
     return files(__file__, vllm.__file__, release)

@@ -1,11 +1,10 @@
-"""IPEX-LLM: its speculative decoding, with a draft model and by prompt lookup, as released."""
+"""IPEX-LLM: its speculative decoding with a draft model, as released."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -30,7 +29,7 @@ _DOUBLES: dict[str, dict[str, Any] | None] = {
     "transformers.modeling_outputs": None,
 }
 
-_LATER = {
+_LATER: dict[str, dict[str, Any]] = {
     "ipex_llm.transformers.convert": {"get_enable_ipex": lambda: False},
     "ipex_llm.transformers.kv": {
         name: type(name, (), {})
@@ -42,56 +41,26 @@ _LATER = {
 """What it imports while it runs."""
 
 
-class _Generate(OneRequest):
-    """A generation of the package, up to the first iteration, at temperature 1 and without filters.
+class SpeculativeGenerate(OneRequest):
+    """`speculative_generate` with a draft model, up to the first iteration, at temperature 1.
 
     Its models say the request's rows and keep no cache; what it prepares its arguments with is
-    replaced. It takes one request, and draws from the default generator alone.
-    """
-
-    def __init__(self, module: str, release: Release) -> None:
-        (self._module,) = imported(
-            f"ipex_llm.transformers.{module}", releases=[release], doubles=_DOUBLES
-        )
-        require_names(self._module, "_prepare_generate_args", "deepmind_sample")
-        self.version, self.files = release.version, files(__file__, release)
-
-    def _put(
-        self,
-        generate: Callable[..., object],
-        models: _Said,
-        prompt: Tensor,
-        *,
-        ends: list[int] | None,
-        **options: object,
-    ) -> Tensor:
-        """Return the tokens that it gave to its streamer last."""
-        config = SimpleNamespace(
-            do_sample=True, top_k=0, top_p=1.0, temperature=1.0, eos_token_id=ends
-        )
-        self._module._prepare_generate_args = (  # type: ignore[attr-defined]
-            lambda *_, **__: (prompt, config, _Processors(), None, {})
-        )
-        put: list[Tensor] = []
-        streamer = SimpleNamespace(put=put.append, end=lambda: None)
-        with _there(_LATER):
-            generate(models, prompt, streamer=streamer, **options)
-        return put[-1][0]
-
-
-class SpeculativeGenerate(_Generate):
-    """`speculative_generate` with a draft model, which it verifies by token.
-
-    It draws the drafts by `deepmind_sample`, in whose place something says the request's drafts and
-    the rows that it would have drawn them from. It never stops drafting early; any token of the
-    request ends the text.
+    replaced. It draws the drafts by `deepmind_sample`, in whose place something says the request's
+    drafts and the rows that it would have drawn them from. It never stops drafting early; any token
+    of the request ends the text. It takes one request, and draws from the default generator alone.
     """
 
     name = "ipex-llm-token"
     algorithm = "token"
 
     def __init__(self, *, release: Release) -> None:
-        super().__init__("speculative", release)
+        (self._module,) = imported(
+            "ipex_llm.transformers.speculative", releases=[release], doubles=_DOUBLES
+        )
+        require_names(
+            self._module, "speculative_generate", "_prepare_generate_args", "deepmind_sample"
+        )
+        self.version, self.files = release.version, files(__file__, release)
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""
@@ -105,49 +74,28 @@ class SpeculativeGenerate(_Generate):
             rows = self._module.logits_to_probs(logits, **options)
             return next(drafts).view(1, 1), rows, torch.ones(())
 
-        self._module.deepmind_sample = sampled  # type: ignore[attr-defined]
-        emitted = self._put(
-            self._module.speculative_generate,
-            # The row of the token before the draft is not asked.
-            _Said([p[:, :1].clone(), p]),
-            torch.tensor([[other]]),
-            ends=[*range(other)],
-            draft_model=_Said([row[:, None] for row in q.unbind(1)]),
-            max_new_tokens=len(path) + 3,
-            max_step_draft=len(path),
-            th_stop_draft=0,
+        prompt = torch.tensor([[other]])
+        config = SimpleNamespace(
+            do_sample=True, top_k=0, top_p=1.0, temperature=1.0, eos_token_id=[*range(other)]
         )
-        return followed(request, emitted, len(emitted) - 1)
-
-
-class LookupGenerate(_Generate):
-    """`lookup_generate`, which samples the target after every token that it has looked up.
-
-    It keeps those that agree. The prompt is a token that the request does not have and the
-    request's drafts; the target says this token again, behind which it looks the drafts up.
-    """
-
-    name = "ipex-llm-lookup"
-    algorithm = "target_first"
-
-    def __init__(self, *, release: Release) -> None:
-        super().__init__("lookup", release)
-
-    def verify(self, request: Request) -> Result:
-        """Verify one row with one path."""
-        rows = logits_of(request)[1][:, 0].clone()
-        path, other = request.draft_tokens[0, 0], rows.shape[-1]
-        sure = torch.full((1, 1, other + 1), -inf)
-        sure[..., -1] = 0
-        emitted = self._put(
-            self._module.lookup_generate,
-            _Said([sure, rows]),
-            torch.nn.functional.pad(path, (1, 0), value=other)[None],
-            ends=None,
-            # It is asked whether to go on behind each iteration alone.
-            max_new_tokens=2,
-            num_output_tokens=len(path),
-        )
+        put: list[Tensor] = []
+        own: dict[str, Any] = {
+            "deepmind_sample": sampled,
+            "_prepare_generate_args": lambda *_, **__: (prompt, config, _Processors(), None, {}),
+        }
+        vars(self._module).update(own)
+        with _there(_LATER):
+            self._module.speculative_generate(
+                # The row of the token before the draft is not asked.
+                _Said([p[:, :1].clone(), p]),
+                prompt,
+                streamer=SimpleNamespace(put=put.append, end=lambda: None),
+                draft_model=_Said([row[:, None] for row in q.unbind(1)]),
+                max_new_tokens=len(path) + 3,
+                max_step_draft=len(path),
+                th_stop_draft=0,
+            )
+        emitted = put[-1][0]
         return followed(request, emitted, len(emitted) - 1)
 
 

@@ -49,12 +49,14 @@ class Walk(OneRequest):
         self.version, self.files = release.version, files(__file__, release)
         if self._is_dflash:
             self._walk = module._sample_dflash_target_walk
-            given = ("logits", "draft_tokens", "sampler", "budgets")
-            keywords = ("row_ids", "base_positions")
+            given = ["logits", "draft_tokens", "sampler", "budgets"]
+            require_call(
+                self._walk, *((name,) for name in given), keywords=("row_ids", "base_positions")
+            )
         else:
             self._walk = module._mtp_acceptance_walk
-            given, keywords = ("lm", "verify", "draft_tokens", "sampler", "budget"), ()
-        require_call(self._walk, *((name,) for name in given), keywords=keywords)
+            given = ["lm", "verify", "draft_tokens", "sampler", "budget"]
+            require_call(self._walk, *((name,) for name in given))
 
     def verify(self, request: Request) -> Result:
         """Verify one row with one path."""

@@ -150,7 +150,6 @@ _SGLANG = {
     for folder in ("kernels/ops/speculative", "srt/speculative")
 }
 _APHRODITE_V0 = "aphrodite/modeling/layers"
-_APHRODITE_V2 = "aphrodite/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
 _MTP = "Its generator and model are doubles; MLX's draws are torch's, the draft is the request's."
 _AGREED = "Its job and its models are doubles; its sampler, of its extension, is torch's draw."
 _MEGATRON = "megatron/core/inference/text_generation_controllers/text_generation_controller.py"
@@ -347,12 +346,6 @@ PACKAGES = {
                     {"ipex_llm/transformers/speculative.py": "def speculative_generate("},
                     ("ipex_llm", "SpeculativeGenerate"),
                 ),
-                "lookup": Method(
-                    "target_first",
-                    "2.3.0b20251110",
-                    {"ipex_llm/transformers/lookup.py": "def lookup_generate("},
-                    ("ipex_llm", "LookupGenerate"),
-                ),
             },
         ),
         Package(
@@ -401,7 +394,6 @@ PACKAGES = {
                 for rule, member in (
                     ("tree", "model/utils"),
                     ("batched", "modelbsne1/utils"),
-                    ("modeling", "modeling_eagle"),
                 )
             },
         ),
@@ -453,21 +445,6 @@ PACKAGES = {
                     cases=("generic.v2.l2",),
                     why=_SLOW,
                 ),
-                **{
-                    f"v2-{algorithm}": Method(
-                        algorithm,
-                        "0.24 and later",
-                        {_APHRODITE_V2: text},
-                        ("aphrodite", "ModelRunner", algorithm),
-                        cases=("generic.v2.l2",),
-                        why=_SLOW,
-                        note=_FED,
-                    )
-                    for algorithm, text in (
-                        ("token", "def rejection_sample("),
-                        ("block", "use_block_verification"),
-                    )
-                },
             },
         ),
         Package(

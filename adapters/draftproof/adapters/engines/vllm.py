@@ -134,7 +134,7 @@ class V1:
         return verified(request, self._sampler, self._ops, takes_logits=self._takes_logits)
 
 
-def takes_logits(sampler: ModuleType) -> bool:
+def takes_logits(sampler: Any) -> bool:
     """Return True if its `rejection_sample` takes the target's logits, False for probabilities.
 
     Raises `MovedOn` if it takes other arguments than `verified` gives it.
@@ -146,9 +146,7 @@ def takes_logits(sampler: ModuleType) -> bool:
     return rows[-1] not in require_call(sampler.rejection_sample, *positions)
 
 
-def verified(
-    request: Request, sampler: ModuleType, ops: ModuleType, *, takes_logits: bool
-) -> Result:
+def verified(request: Request, sampler: Any, ops: ModuleType, *, takes_logits: bool) -> Result:
     """Verify a request by the `rejection_sample` of a module; the bonus is drawn by vLLM's race.
 
     The function takes the target's rows as logits, or as probabilities.
@@ -270,7 +268,7 @@ class RejectionSampler:
         has_option = "disable_bonus_tokens" in signature(made.__init__).parameters
         self._sampler = made(**({"disable_bonus_tokens": False} if has_option else {}))
         self._sampler.init_gpu_tensors("cpu")
-        self._has_bonus = _takes_bonus(self._sampler)
+        self._has_bonus = takes_bonus(self._sampler)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
@@ -286,7 +284,7 @@ class RejectionSampler:
         return read(request, emitted)
 
 
-def _takes_bonus(sampler: Any) -> bool:
+def takes_bonus(sampler: Any) -> bool:
     """Return True if a sampler takes the target's rows with the bonus's, False for those before.
 
     Raises `MovedOn` if it takes other arguments than it is given.
@@ -318,7 +316,7 @@ class TypicalAcceptanceSampler:
             posterior_threshold=0.09, posterior_alpha=0.3
         )
         self._sampler.init_gpu_tensors("cpu")
-        self._has_bonus = _takes_bonus(self._sampler)
+        self._has_bonus = takes_bonus(self._sampler)
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""

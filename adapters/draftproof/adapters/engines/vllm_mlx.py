@@ -103,6 +103,8 @@ class _Model:
 class _Generator(SimpleNamespace):
     """A batch generator of requests whose last token, whatever it is, has just been drawn."""
 
+    y: Any
+
     def __init__(self, mx: Any, count: int, draws: _Draws) -> None:
         requests = [SimpleNamespace(temperature=1.0, output_tokens=[]) for _ in range(count)]
         batch = SimpleNamespace(
