@@ -47,7 +47,7 @@ TESTED = 8
 
 
 class Promise(StrEnum):
-    """How a verifier asks for its drafts, and what it keeps in mind on the way.
+    """Order in which a verifier reads its drafts, and the state that it keeps between reads.
 
     `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,
     and on the drafts below. `DEPTH_FIRST`: a node, its children in turn, and back; whatever it does

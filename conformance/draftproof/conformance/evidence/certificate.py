@@ -99,7 +99,7 @@ class Certificate:
 
     @property
     def verdict(self) -> str:
-        """That of all MUST requirements together: "pass", "fail", "inconclusive" or "error"."""
+        """Verdict of all MUST requirements together: "pass", "fail", "inconclusive" or "error"."""
         return self.report.verdict
 
     @property

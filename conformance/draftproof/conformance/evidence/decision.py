@@ -43,7 +43,7 @@ class Decision:
 
     @property
     def is_owed(self) -> bool:
-        """Whether it was skipped although it asks something of the adapter."""
+        """True if the requirement applies to the adapter and was skipped."""
         return self.verdict == SKIPPED and self.worst.applies
 
 

@@ -1,4 +1,4 @@
-"""Who judges whom, and where: names, versions and digests."""
+"""Identity of judge, adapter and environment: names, versions and digests."""
 
 from __future__ import annotations
 

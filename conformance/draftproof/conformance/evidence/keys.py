@@ -175,7 +175,7 @@ _READ_IN_C = (
     *("OPENBLAS_", "PYTHONHASHSEED"),
     *("PYTORCH_", "TORCH_", "TRITON_", "TZ", "XLA_", "JAX_"),
 )
-"""How variables begin that libraries read without Python: those that a program reads are traced."""
+"""Prefixes of variables that libraries read without Python; reads by a program are traced."""
 
 _GPU = (Path("/proc/driver/nvidia/version"),)
 

@@ -94,7 +94,7 @@ class Evidence:
 
     @property
     def is_finished(self) -> bool:
-        """Whether the footer is there."""
+        """True if the footer is present."""
         return bool(self.records) and self.records[-1]["record"] == "footer"
 
 

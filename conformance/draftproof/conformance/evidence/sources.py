@@ -45,7 +45,7 @@ class Source:
     distribution: str | None
     version: str | None
     declared: bool
-    """Whether the adapter has it among its `files`."""
+    """True if the adapter lists the file in its `files`."""
 
 
 def sources(program: Program, asked: Iterable[Case]) -> list[Source]:

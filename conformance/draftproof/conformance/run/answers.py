@@ -1,4 +1,4 @@
-"""Where the answers of a part come from: its evidence first, then an engine, or lines of tokens."""
+"""Sources of a part's answers: its evidence first, then an engine, or lines of tokens."""
 
 from __future__ import annotations
 

@@ -115,7 +115,7 @@ UNJUDGED: tuple[type[BaseException], ...] = (
     SearchUnavailable,
     WorkersFailed,
 )
-"""What `run` raises where an adapter cannot be judged: that is no verdict."""
+"""Errors of `run` for an adapter that cannot be judged; none of them is a verdict."""
 
 
 class UnknownCase(LookupError):
@@ -124,7 +124,7 @@ class UnknownCase(LookupError):
 
 @dataclass(frozen=True)
 class Campaign:
-    """What is judged, and on which terms.
+    """The adapter to judge, and the terms of the campaign.
 
     `name` leads to the adapter. Every requirement is decided by the strongest of the `lanes` that
     can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that

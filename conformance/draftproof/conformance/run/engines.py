@@ -87,7 +87,7 @@ class EngineCampaign:
     draft_length: int | None = None
     """L, of an engine that drafts with the draft of the checkpoint; None for others."""
     control: str | None = None
-    """Where the control is, None where there is none."""
+    """The address of the control, or None without a control."""
     tokens: int = 200_000
     """The most tokens that are asked for, those of controls included."""
     written: tuple[Part, ...] = ()

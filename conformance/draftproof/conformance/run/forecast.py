@@ -1,4 +1,4 @@
-"""How long a campaign takes, told before it begins: some tasks of every kind are timed.
+"""Forecast of a campaign's duration, from the times of some tasks of every kind.
 
 Tasks are of one kind if they judge the same requirements. Where samples decide, a first batch is
 timed, and four times as much as is usual counts: no test is longer.
@@ -23,7 +23,7 @@ SECONDS = 5.0
 
 @dataclass(frozen=True)
 class Forecast:
-    """How many tasks there are, and the seconds that they take in one process on this machine.
+    """Number of tasks, and the seconds that they take in one process on this machine.
 
     `timed` tasks were worked on, in `spent` seconds; `blind` has the lanes that cannot see the
     adapter, with the reasons.

@@ -48,7 +48,7 @@ from draftproof.conformance.run.workers import Workers
 
 @dataclass(frozen=True)
 class Moved:
-    """How far a distance moved, and how far rounding may move it: by `bound`, at most."""
+    """The change of a distance, and `bound`, the largest change that rounding explains."""
 
     by: float
     bound: float
@@ -56,7 +56,7 @@ class Moved:
 
 @dataclass(frozen=True)
 class Repetition:
-    """What judging again came to: how many parts came out alike, and what did not.
+    """Result of judging again: the number of equal parts, and the differences.
 
     A part is the plan, a task, the search, or the counterexample. Those that are `same` are so to
     the bit. Elsewhere than where it was judged first, floats may be rounded otherwise, and random
@@ -307,7 +307,7 @@ class _Near:
 
 @dataclass(frozen=True)
 class _Pair:
-    """One finding as it came out elsewhere."""
+    """A finding of the first run, compared with the one here."""
 
     requirement: str
     moved: Moved | None = None

@@ -64,7 +64,7 @@ class Currency:
     """Requirements that other keys lead to now: what asks, observes or judges them has changed, or
     the certificate leaves them out."""
     requirements: int
-    """How many requirements have keys, then or now."""
+    """Number of requirements that have keys, in the certificate or here."""
     command: str
     """Command that judges the verifier again, by the suite that is here."""
 
@@ -79,7 +79,7 @@ class Currency:
 
     @property
     def changed(self) -> tuple[str, ...]:
-        """What is different and counts: a digest of the suite alone is none of it."""
+        """The differences that make it stale; a digest of the suite alone does not."""
         then, now = self.specification.then, self.specification.now or {}
         is_keyed = self.requirements > 0
         # A MINOR version asks more: keys tell of what, where there are any.

@@ -1,4 +1,4 @@
-"""Where the work is done: processes of this machine, or a cluster that Dask or Ray runs."""
+"""Workers: processes of this machine, or a cluster that Dask or Ray runs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class WorkerLost(WorkersFailed):
 
 @dataclass(frozen=True)
 class Workers:
-    """Who does the work: `jobs` processes of this machine, or the cluster at an address."""
+    """The workers: `jobs` processes of this machine, or the cluster at an address."""
 
     jobs: int = 1
     backend: str = "processes"
@@ -43,7 +43,7 @@ class Workers:
 
     @property
     def are_here(self) -> bool:
-        """Whether the work is done in this very process."""
+        """True if this process does the work itself."""
         return self.backend == "processes" and self.jobs == 1
 
 
@@ -128,7 +128,7 @@ _CLUSTERS = ("dask", "distributed", "tornado", "ray")
 
 @dataclass(frozen=True)
 class _Cluster:
-    """How a cluster is given a call, how its result is waited for, and how many fit ahead."""
+    """A cluster: how to submit a call, wait for its result, and how many to submit ahead."""
 
     submit: Callable[..., Any]
     result: Callable[[Any], Any]
