@@ -7,6 +7,7 @@ import re
 from dataclasses import dataclass, field
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import material
@@ -101,6 +102,35 @@ def test_text_can_be_read_on_what_it_stands_on(scheme: str) -> None:
     known = variables(scheme)
     ratios = {pair: contrast(*(colour(name, known) for name in pair)) for pair in PAIRS}
     assert {pair: round(each, 2) for pair, each in ratios.items() if each < 4.5} == {}
+
+
+# --- tables ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_wrapped", [True, False])
+def test_a_wide_table_scrolls_in_its_box_and_keeps_its_first_column(
+    browser: Any, *, is_wrapped: bool
+) -> None:
+    row = "".join(f"<td>{'word ' * 3}<code>identifier_{n}</code></td>" for n in range(9))
+    table = f"<table><tr><th>name</th>{'<th>value</th>' * 9}</tr><tr><td>x</td>{row}</tr></table>"
+    box = '<div class="md-typeset__scrollwrap"><div class="md-typeset__table">'
+    shown = f"{box}{table}</div></div>" if is_wrapped else table
+    page = browser.new_page(viewport={"width": 390, "height": 800})
+    page.set_content(
+        '<!doctype html><body data-md-color-scheme="default">'
+        f'<div class="md-typeset md-content__inner">{shown}</div>'
+    )
+    for file in (*THEME.glob("main.*.css"), ASSETS / "house.css", ASSETS / "tables.css"):
+        page.add_style_tag(content=file.read_text(encoding="utf-8"))
+    assert page.evaluate("document.documentElement.scrollWidth") <= 390
+    scrolled = page.locator(".md-typeset__scrollwrap" if is_wrapped else "table")
+    assert scrolled.evaluate("(box) => box.scrollWidth > box.clientWidth")
+    scrolled.evaluate("(box) => box.scrollTo(300, 0)")
+    first, second = (page.locator("tr:last-child td").nth(n).bounding_box() for n in (0, 1))
+    assert first["x"] >= 0
+    assert second["x"] < first["x"]
+    assert "linear-gradient" in scrolled.evaluate("(box) => getComputedStyle(box).backgroundImage")
+    page.close()
 
 
 # --- what a page says of itself -------------------------------------------------------------------
