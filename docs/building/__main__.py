@@ -24,8 +24,10 @@ from building import (
     vendored,
     whole,
 )
+from building.chapters import divided
 from building.checking import faults
 from building.forms import FORMS
+from building.markdown import outlined
 from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
@@ -65,9 +67,10 @@ def gather(into: Path) -> None:
     for module in _GENERATING:
         pages += generated(getattr(module, "pages", dict)())
     pages = [requirements.evidenced(filled(page, FORMS)) for page in pages]
+    pages = [part for page in pages for part in divided(page)]
     finished, files = resolved(pages)
     for page in finished:
-        _place(into, page.place).write_text(page.text, encoding="utf-8")
+        _place(into, page.place).write_text(outlined(page.text), encoding="utf-8")
     for place, file in files.items():
         shutil.copyfile(file, _place(into, place))
 

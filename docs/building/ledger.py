@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
 from textwrap import indent
 
+from building.entries import Entry, Facet, form, section, slug
 from building.markdown import fenced, flat, table
+from building.pages import HOUSE
 from draftproof.reference.ledger import CLAIMS, VERDICTS, Claim, Verdict, claim_to_json
+from draftproof.reference.verifiers import ALGORITHMS
+
+_EXPLANATION = HOUSE / "docs/pages/explanation/algorithms"
 
 _MEANING = {
-    Verdict.REFUTED: "There is a counterexample, the first in the order of search; it is shown.",
+    Verdict.REFUTED: "There is a counterexample. The page shows the first in the order of search.",
     Verdict.MECHANISED: "Theorems that Coq has checked say at least the claim, for every V, L and "
     "K of its shape. They are about programs in Coq; that these are the reference's is tested, not "
     "proved.",
@@ -18,30 +25,34 @@ _MEANING = {
     "that the statement names, of the reference's own text.",
     Verdict.ARGUED: "There is an argument in prose for all instances of the shape, tested on those "
     "examined. Nobody but its readers has checked it.",
-    Verdict.HOLDS: "It holds on every instance examined, as many as are told; that is no proof.",
+    Verdict.HOLDS: "It holds on every instance examined, and each claim says how many; that is no "
+    "proof.",
 }
 
 
 def pages() -> Mapping[str, str]:
     """Return the page of the ledger."""
+    entries = {verdict: [_entry(claim) for claim in _of(verdict)] for verdict in _MEANING}
+    every = [entry for own in entries.values() for entry in own]
     parts = [
+        "---\nhide:\n  - toc\n---",
         "# The ledger of claims",
-        f"{len(CLAIMS)} claims of papers and of public code, each derived again by a program: "
-        "`draftproof claims --check` does it anew, and compares figure by figure. A verdict is "
-        "never stronger than that of a claim that the claim rests on: an argument upon what only "
-        "holds only holds. What follows from another claim in one line is told there, as a "
-        "corollary.",
+        f"{len(CLAIMS)} claims of papers and of public code. A program derives each of them again: "
+        "`draftproof claims --check` runs it, and compares figure by figure. A verdict is "
+        "never stronger than that of a claim that the claim rests on: an argument that uses a "
+        "claim which only *holds* gives a claim that only *holds*. What follows from another claim "
+        "in one line is listed there as a corollary.",
         table(
             ["verdict", "claims", "which means"],
             [
-                [f"[{verdict}](#{_anchor(verdict)})", str(len(_of(verdict))), meaning]
+                [f"[{verdict}](#{slug(verdict)})", str(len(_of(verdict))), meaning]
                 for verdict, meaning in _MEANING.items()
             ],
+            align="lrl",
         ),
+        form(_facets(), every),
+        *(section(verdict.capitalize(), slug(verdict), entries[verdict]) for verdict in _MEANING),
     ]
-    for verdict in _MEANING:
-        parts.append(f"## {verdict.capitalize()} {{ #{_anchor(verdict)} }}")
-        parts += [_claim(claim) for claim in _of(verdict)]
     return {"ledger.md": "\n\n".join(parts) + "\n"}
 
 
@@ -49,15 +60,68 @@ def _of(verdict: Verdict) -> list[Claim]:
     return [claim for claim in CLAIMS.values() if VERDICTS[claim.id] is verdict]
 
 
-def _anchor(verdict: Verdict) -> str:
-    return verdict.replace(" ", "-")
+# --- what claims can be chosen by -----------------------------------------------------------------
+
+_OURS = "draftproof"
+_SOURCE = re.compile(rf"arXiv (\d{{4}}\.\d{{5}})|github\.com/([\w.-]+/[\w.-]+)|\b({_OURS})\b")
 
 
-def _claim(claim: Claim) -> str:
+def _facets() -> list[Facet]:
+    papers = sorted({each for claim in CLAIMS.values() for each in papers_of(claim)}, key=_order)
+    return [
+        Facet("verdict", "Verdict", {slug(verdict): verdict for verdict in _MEANING}),
+        Facet("paper", "Paper or code", {each: _named(each) for each in papers}),
+        Facet("algorithm", "Algorithm", {name: each.title for name, each in ALGORITHMS.items()}),
+    ]
+
+
+def papers_of(claim: Claim) -> list[str]:
+    """Return where a claim comes from: numbers of arXiv, repositories of GitHub, or "draftproof".
+
+    Raises `ValueError` for a source that names none of them.
+    """
+    found = ["".join(each) for each in _SOURCE.findall(claim.source)]
+    if not found:
+        raise ValueError(
+            f"{claim.id}: its source {claim.source!r} names neither an article of arXiv, nor a "
+            f"repository of GitHub, nor {_OURS}"
+        )
+    return list(dict.fromkeys(found))
+
+
+def _order(paper: str) -> tuple[bool, bool, str]:
+    """Return the place of a source in the list: articles by their number, then code, then ours."""
+    return paper == _OURS, "/" in paper, paper.casefold()
+
+
+def _named(paper: str) -> str:
+    if paper == _OURS:
+        return "Draftproof"
+    return paper if "/" in paper else f"arXiv {paper}"
+
+
+@cache
+def _algorithms() -> Mapping[str, Sequence[str]]:
+    """Return of each claim the algorithms whose pages in the explanation tell it."""
+    found: dict[str, list[str]] = {name: [] for name in CLAIMS}
+    for algorithm in ALGORITHMS:
+        page = (_EXPLANATION / f"{algorithm}.md").read_text(encoding="utf-8")
+        for said in re.findall(r'"computed: claims ([^"]*)"', page):
+            for name in said.split():
+                found[name].append(algorithm)
+    return found
+
+
+# --- a claim --------------------------------------------------------------------------------------
+
+
+def _entry(claim: Claim) -> Entry:
+    statement = flat(claim.statement)
+    sentence = re.split(r"(?<=\.) (?=[A-Z])", statement, maxsplit=1)
     parts = [
-        f"### {claim.id} {{ #claim.{claim.id} }}",
-        f"> {flat(claim.statement)}",
-        f"*Source:* {claim.source} · *Shape:* {claim.shape} · *Examined:* {_examined(claim)}",
+        *sentence[1:],
+        f"*Source:* {_cited(claim.source)} · *Shape:* {claim.shape} · *Examined:* "
+        f"{_examined(claim)}",
     ]
     if claim.theorems:
         parts.append(f"*Theorems:* {', '.join(map(_theorem, claim.theorems))}")
@@ -73,7 +137,29 @@ def _claim(claim: Claim) -> str:
     if counterexample:
         shown = json.dumps(counterexample, ensure_ascii=False)
         parts.append('??? example "The counterexample"\n\n' + indent(fenced(shown, "json"), "    "))
-    return "\n\n".join(parts)
+    return Entry(
+        title=sentence[0],
+        id=claim.id,
+        standing=VERDICTS[claim.id],
+        anchor=f"claim.{claim.id}",
+        text="\n\n".join(parts),
+        values={
+            "verdict": [slug(VERDICTS[claim.id])],
+            "paper": papers_of(claim),
+            "algorithm": _algorithms()[claim.id],
+        },
+    )
+
+
+def _cited(source: str) -> str:
+    """Return a source with links to what it names."""
+
+    def linked(match: re.Match[str]) -> str:
+        if match[1]:
+            return f"[{match[0]}](https://arxiv.org/abs/{match[1]})"
+        return f"[{match[0]}](https://{match[0]})" if match[2] else match[0]
+
+    return _SOURCE.sub(linked, source)
 
 
 def _examined(claim: Claim) -> str:

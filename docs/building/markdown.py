@@ -88,6 +88,24 @@ def headings(text: str) -> list[Heading]:
     return found
 
 
+def outlined(text: str) -> str:
+    """Return the text with headings that skip no level below the one that they stand under.
+
+    Chapters write every requirement at one depth, with a section above it or without; readers that
+    go from heading to heading need every level.
+    """
+    above: list[int] = []
+    done, last = "", 0
+    for heading in headings(text):
+        while above and above[-1] >= heading.depth:
+            above.pop()
+        above.append(heading.depth)
+        marks = "#" * len(above)
+        done += text[last : heading.start] + marks
+        last = heading.start + heading.depth
+    return done + text[last:]
+
+
 def title(text: str) -> str:
     """Return the first heading's title. Raises `ValueError` where there is none."""
     first = next(iter(headings(text)), None)

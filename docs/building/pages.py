@@ -22,7 +22,8 @@ class BrokenLink(LookupError):
 class Page:
     """A page: its place below the site's root, its Markdown, and where its relative links start.
 
-    `origin` is the file in the checkout, as a path of its own, or what stands for one.
+    `origin` is the file in the checkout, as a path of its own, or what stands for one; of a part of
+    a file it ends with "#" and the anchor where the part begins.
     """
 
     place: str
@@ -109,8 +110,9 @@ class _Site:
         else:
             path = posixpath.normpath(posixpath.join(posixpath.dirname(page.origin), link.target))
         path = path.rstrip("/")
-        if path in self.places:
-            return replace(link, target=_relative(page.place, self.places[path]))
+        for origin in (f"{path}#{link.anchor}", path):
+            if origin in self.places:
+                return replace(link, target=_relative(page.place, self.places[origin]))
         inside = path.removeprefix("docs/pages/")
         if path != inside and (inside in self.pages or (HOUSE / "docs/.pages" / inside).exists()):
             return replace(link, target=_relative(page.place, inside))

@@ -6,27 +6,78 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from building.markdown import headings, table
+from building.entries import Entry, Facet, form, section, slug
+from building.markdown import flat, headings, title
 from building.pages import Page
-from building.traceability import evidence_of, page
+from building.traceability import evidence_of, page, trace_of
 from draftproof.spec import requirements
+from draftproof.spec.registry import LANES, LEVELS, Requirement, chapters
 
 
 def pages() -> Mapping[str, str]:
     """Return the index of requirements, and the page of what stands behind each."""
-    rows = [
-        [f"[`{each.id}`](#{each.id})", each.level, each.title, ", ".join(each.lanes)]
-        for each in requirements().values()
-    ]
+    every = requirements().values()
+    titles = {each.chapter: _title(each.chapter) for each in every}
+    entries = {each.id: _entry(each) for each in every}
     parts = [
+        "---\nhide:\n  - toc\n---",
         "# The requirements",
-        f"{len(rows)} requirements. Ids are stable: never used again, never renumbered. "
-        "What stands behind each, tests, vectors, mutants and proofs, is told below it in its "
-        "chapter, and in the [traceability](traceability.md).",
-        table(["id", "level", "requirement", "lanes"], rows),
+        f"{len(entries)} requirements. Ids are stable: never used again, never renumbered. "
+        "Each links to its chapter, which lists the evidence below it: tests, vectors, mutants and "
+        "proofs. [Traceability](traceability.md) has the evidence of all requirements.",
+        form(_facets(titles), [*entries.values()]),
+        *(
+            section(
+                title,
+                f"chapter.{chapter}",
+                [entries[each.id] for each in every if each.chapter == chapter],
+            )
+            for chapter, title in titles.items()
+        ),
     ]
     return {"spec/requirements.md": "\n\n".join(parts) + "\n", "spec/traceability.md": page()}
 
+
+def _facets(titles: Mapping[str, str]) -> list[Facet]:
+    states = dict.fromkeys(trace_of(each).state for each in requirements())
+    return [
+        Facet("level", "Level", {slug(level): level for level in LEVELS}),
+        Facet("lane", "Decided by", {lane: _LANES.get(lane, lane) for lane in LANES}),
+        Facet("evidence", "Evidence", {slug(state): state for state in states}),
+        Facet("chapter", "Chapter", titles),
+    ]
+
+
+_LANES = {"run": "single runs", "engine": "an engine's tokens"}
+"""Lanes whose names say too little where they stand alone, in words."""
+
+
+def _title(chapter: str) -> str:
+    """Return the title of a chapter with its number, as "2. Laws"."""
+    (file,) = (file for file in chapters() if file.stem == chapter)
+    return title(file.read_text(encoding="utf-8"))
+
+
+def _entry(requirement: Requirement) -> Entry:
+    trace = trace_of(requirement.id)
+    lanes = ", ".join(_LANES.get(lane, lane) for lane in requirement.lanes)
+    return Entry(
+        title=f"[{requirement.title}](#{requirement.id})",
+        id=requirement.id,
+        standing=requirement.level,
+        anchor=f"listed.{requirement.id}",
+        text=f"{flat(requirement.text.split(_PARAGRAPH)[0])}\n\n*Decided by:* {lanes} · "
+        f"*Evidence:* [{trace.state}](#trace.{requirement.id})",
+        values={
+            "level": [slug(requirement.level)],
+            "lane": requirement.lanes,
+            "evidence": [slug(trace.state)],
+            "chapter": [requirement.chapter],
+        },
+    )
+
+
+_PARAGRAPH = "\n\n"
 
 _TOLD = re.compile(r"\n(?=\*(?:Decided by|Distance|Implied by|Lanes|Source):\*)")
 """Before each line that says what decides a requirement; on a page, every one is its own line."""

@@ -348,7 +348,7 @@ def _table(found: Sequence[Trace]) -> str:
     head = ["requirement", "level", "state", "lanes", "tests", "vectors", "mutants", "proofs"]
     rows = [
         [
-            f"[`{trace.requirement.id}`](#trace.{trace.requirement.id})",
+            f"[{trace.requirement.title}](#trace.{trace.requirement.id})<br>`{trace.requirement.id}`",
             trace.requirement.level,
             trace.state,
             ", ".join(trace.requirement.lanes),
@@ -373,8 +373,8 @@ def _section(trace: Trace) -> str:
     why = f": {trace.reason}" if trace.reason else ""
     implied = ", ".join(f"[](#{each})" for each in required.implied_by)
     told = [
-        f"### {required.id} {{ #trace.{required.id} }}",
-        f"[{required.title}](#{required.id}) · {required.level} · {trace.state}{why} · "
+        f"### {required.title} {{ #trace.{required.id} }}",
+        f"[`{required.id}`](#{required.id}) · {required.level} · {trace.state}{why} · "
         f"{', '.join(required.lanes)}",
         *([f"It follows from {implied}."] if implied else []),
         *_list("Tests of the suite", _tests(t for t in trace.tests if _judges(t))),
@@ -387,14 +387,19 @@ def _section(trace: Trace) -> str:
     return "\n\n".join(told) + "\n"
 
 
+def trace_of(identity: str) -> Trace:
+    """Return what stands behind a requirement of this checkout. Raises `UnknownRequirement`."""
+    found = _here()
+    require_known(identity, found, "what is asked for")
+    return found[identity]
+
+
 def evidence_of(identity: str) -> str:
     """Return what stands behind a requirement, in short: the faults of the field, and counts.
 
     Raises `UnknownRequirement`.
     """
-    found = _here()
-    require_known(identity, found, "what is asked for")
-    trace = found[identity]
+    trace = trace_of(identity)
     met = (kill for kill in trace.kills if kill.is_of_the_field)
     faults = [*_failures(trace.engines), *(f"{_mutant(kill)}." for kill in met)]
     # Details, which are shut until they are asked for: of losslessness there are many.

@@ -1,11 +1,11 @@
-"""Tables of the pages: as many cells in every row as the heading has."""
+"""Markdown of the pages: rows as long as the heading of their table, and headings in order."""
 
 from __future__ import annotations
 
 import re
 
 import pytest
-from building.markdown import UnevenTable, table
+from building.markdown import UnevenTable, outlined, table
 
 
 def test_a_table_has_its_columns_and_sides() -> None:
@@ -33,3 +33,10 @@ def test_a_table_has_its_columns_and_sides() -> None:
 def test_an_uneven_table_is_refused(rows: list[list[str]], align: str, message: str) -> None:
     with pytest.raises(UnevenTable, match=f"^{re.escape(message)}$"):
         table(["K", "L"], rows, align=align)
+
+
+def test_headings_skip_no_level() -> None:
+    text = "# A\n\n### B { #b }\n\n```\n### no heading\n```\n\n## C\n\n#### D\n\n### E\n\n## F\n"
+    assert outlined(text) == (
+        "# A\n\n## B { #b }\n\n```\n### no heading\n```\n\n## C\n\n### D\n\n### E\n\n## F\n"
+    )

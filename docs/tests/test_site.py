@@ -130,7 +130,7 @@ def test_pages_are_quiet_in_a_browser_and_fit_its_window(browser: Any, address: 
         assert page.locator(".katex-error").count() == 0, place
         # What glides to its place may be wider on its way.
         page.add_style_tag(content="*, ::before, ::after { transition: none !important }")
-        for width in (360, 1280):
+        for width in (360, 390, 1280):
             page.set_viewport_size({"width": width, "height": 800})
             if page.evaluate("document.documentElement.scrollWidth") > width:
                 too_wide.append((place, width))
