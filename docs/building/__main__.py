@@ -14,8 +14,10 @@ import click
 
 from building import (
     algorithms,
+    bug,
     commands,
     field,
+    glossary,
     ledger,
     playground,
     requirements,
@@ -30,7 +32,7 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, commands, field, ledger, requirements, trophies, whole)
+_GENERATING = (algorithms, bug, commands, field, ledger, requirements, trophies, whole)
 
 
 @click.command()
@@ -67,7 +69,9 @@ def gather(into: Path) -> None:
     pages = [requirements.evidenced(filled(page, FORMS)) for page in pages]
     finished, files = resolved(pages)
     for page in finished:
-        _place(into, page.place).write_text(page.text, encoding="utf-8")
+        # A source is shown as it stands.
+        explained = "" if page.place.startswith("source/") else glossary.abbreviations()
+        _place(into, page.place).write_text(page.text + explained, encoding="utf-8")
     for place, file in files.items():
         shutil.copyfile(file, _place(into, place))
 
