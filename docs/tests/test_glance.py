@@ -40,9 +40,8 @@ def test_the_table_has_the_newest_version_of_every_verifier() -> None:
     text = glance.by_engine()
     newest = {each["name"].partition("@")[0]: each for each in glance.rows()}
     for name, each in newest.items():
-        asked = each["judged"] or {}
-        part = f" ({asked['asked']} of {asked['planned']})"
-        remark = part if glance.outcome(each) == SOME else ""
+        judged, some = each["judged"], glance.outcome(each) == SOME
+        remark = f" ({judged['asked']} of {judged['planned']})" if some else ""
         assert f"`{name}`{remark}" in text
     few = [each["judged"] for each in glance.rows() if glance.outcome(each) == SOME]
     assert all(0 < each["asked"] < each["planned"] for each in few)
