@@ -14,8 +14,10 @@ import click
 
 from building import (
     algorithms,
+    bug,
     commands,
     field,
+    glossary,
     ledger,
     playground,
     requirements,
@@ -32,7 +34,7 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, commands, field, ledger, requirements, trophies, whole)
+_GENERATING = (algorithms, bug, commands, field, ledger, requirements, trophies, whole)
 
 
 @click.command()
@@ -70,7 +72,9 @@ def gather(into: Path) -> None:
     pages = [part for page in pages for part in divided(page)]
     finished, files = resolved(pages)
     for page in finished:
-        _place(into, page.place).write_text(outlined(page.text), encoding="utf-8")
+        # A source is shown as it stands.
+        explained = "" if page.place.startswith("source/") else glossary.abbreviations()
+        _place(into, page.place).write_text(outlined(page.text) + explained, encoding="utf-8")
     for place, file in files.items():
         shutil.copyfile(file, _place(into, place))
 

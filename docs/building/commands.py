@@ -10,7 +10,7 @@ from typing import Any
 import click
 
 from building.markdown import fenced, table
-from draftproof.conformance.cli import EXIT_CODES, cli
+from draftproof.conformance.cli import COMMANDS, EXIT_CODES, cli
 from draftproof.spec import schema_files
 
 
@@ -30,6 +30,13 @@ def _commands() -> str:
         "# The command line",
         "Every command takes `--json`, and prints JSON that follows a [schema](schemas.md). "
         "`draftproof COMMAND --help` says what stands here.",
+        table(
+            ["command", "what it does"],
+            [
+                [f"[`draftproof {name}`](#command.{name})", f"{line}."]
+                for name, (_, line) in sorted(COMMANDS.items())
+            ],
+        ),
         "## Exit codes",
         table(["code", "meaning"], [[str(code), text] for code, text in EXIT_CODES.items()]),
     ]

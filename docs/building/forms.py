@@ -9,7 +9,7 @@ from collections.abc import Callable
 from formulas.laws import LAWS
 from formulas.suite import SUITE
 
-from building import certificates, examples, theory
+from building import bug, certificates, examples, glance, theory
 from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.adapters.engines.packages import PACKAGES
@@ -104,6 +104,8 @@ FORMS: dict[str, Callable[..., str]] = {
     "formula": formula,
     "table": overview,
     "theorems": theory.theorems,
+    **bug.COMPUTED,
     **examples.COMPUTED,
+    **glance.COMPUTED,
 }
 """The forms by name."""

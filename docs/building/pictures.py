@@ -340,6 +340,57 @@ def _lines_legend(legend: Mapping[str, Line]) -> Iterator[str]:
         yield _text(x + 24, y, name, size=10)
 
 
+# --- bars -----------------------------------------------------------------------------------------
+
+_PER_BAR = 22
+_BARS = 46, 262
+"""Where bars begin, and where the longest one ends."""
+
+
+def bars(
+    drawn: Mapping[str, tuple[Rational, Rational]], *, names: tuple[str, str], title: str, told: str
+) -> str:
+    """Return a bar for each name: its first weight, in the outline of its second.
+
+    `names` are those of the two kinds of weights, for the legend. Weights that differ are written.
+    """
+    left, right = _BARS
+    longest = float(max(max(pair) for pair in drawn.values()))
+    middle = WIDTH / 2 + 4
+    parts = [
+        _bar(6, 8, 11, fill="clay"),
+        _text(22, 17.5, names[0], size=10.5),
+        _outline(middle, 8, 11),
+        _text(middle + 16, 17.5, names[1], size=10.5),
+    ]
+    for number, (name, (found, wanted)) in enumerate(drawn.items()):
+        top = 32 + _PER_BAR * number
+        scale = (right - left) / longest
+        parts += [
+            _text(left - 8, top + 10, name, anchor="end", weight=600),
+            _bar(left, top, float(found) * scale, fill="green" if found == wanted else "clay"),
+            _outline(left, top, float(wanted) * scale),
+        ]
+        if found != wanted:
+            said = f'{found}\u2002<tspan fill="@muted">not {wanted}</tspan>'
+            parts.append(_text(right + 8, top + 10, said, size=10.5, raw=True))
+    return _svg(parts, height=34 + _PER_BAR * len(drawn), title=title, told=told)
+
+
+def _bar(x: float, y: float, width: float, *, fill: str) -> str:
+    return (
+        f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="12" rx="1.5" fill="@{fill}" '
+        f'fill-opacity="0.75"/>'
+    )
+
+
+def _outline(x: float, y: float, width: float) -> str:
+    return (
+        f'<rect x="{_n(x)}" y="{_n(y)}" width="{_n(width)}" height="12" rx="1.5" fill="none" '
+        f'stroke="@ink" stroke-width="1.2"/>'
+    )
+
+
 # --- what pictures are made of --------------------------------------------------------------------
 
 

@@ -65,6 +65,19 @@ def test_known_findings(broken: Path, programs: Path, monkeypatch: pytest.Monkey
     assert (broken / ".draftproof" / "findings").is_dir()
 
 
+def test_certify_your_engine(programs: Path, tmp_path: Path) -> None:
+    assert happens(page("certify-your-engine"), tmp_path, programs) == 0
+    assert (tmp_path / "certificates" / "engine.json").is_file()
+
+
+def test_bring_an_algorithm(programs: Path, tmp_path: Path) -> None:
+    assert happens(page("bring-an-algorithm"), tmp_path, programs) == 0
+
+
+def test_is_my_server_lossless(programs: Path, tmp_path: Path) -> None:
+    assert happens(page("lossless"), tmp_path, programs) == 0
+
+
 @pytest.mark.skipif(find_spec("distributed") is None, reason="needs distributed")
 def test_cluster(right: Path, programs: Path) -> None:
     with socket.socket() as free:

@@ -15,6 +15,7 @@ from building.pictures import (
     Flow,
     Line,
     Panel,
+    bars,
     both,
     panels,
     power_of_ten,
@@ -156,3 +157,15 @@ def test_markdown_shows_the_file_that_fits() -> None:
     assert shown("plan", "a [b] c") == (
         "![a (b) c](plan-light.svg#only-light)\n![a (b) c](plan-dark.svg#only-dark)"
     )
+
+
+def test_bars_write_the_weights_that_differ() -> None:
+    drawn = {
+        "0": (rational("1/4"), rational("1/4")),
+        "1": (rational("3/8"), rational("1/4")),
+    }
+    picture = bars(drawn, names=("found", "wanted"), title="Two", told="what is told")
+    words = [
+        "".join(each.itertext()) for each in ElementTree.fromstring(picture).iter(f"{SVG}text")
+    ]
+    assert words == ["found", "wanted", "0", "1", "3/8\u2002not 1/4"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.server
+import re
 import shutil
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from building import glossary
 from building.checking import faults
 from building.pages import HOUSE
 from telling import blocks, commands
@@ -73,6 +75,18 @@ def test_what_only_looks_like_a_table_is_no_fault(tmp_path: Path) -> None:
     assert not [*faults(tmp_path)]
 
 
+def test_every_page_has_its_card() -> None:
+    for place in ("", "engines/", "spec/01-notation/"):
+        text = (SITE / place / "index.html").read_text(encoding="utf-8")
+        (card,) = re.findall(r'<meta property="og:image" content="([^"]*)">', text)
+        assert (SITE / place / card).resolve() == SITE / "assets/card.png"
+
+
+def test_terms_are_explained_where_they_are_read() -> None:
+    text = (SITE / "explanation/algorithms/block/index.html").read_text(encoding="utf-8")
+    assert f'<abbr title="{glossary.definition("stateless")}">' in text
+
+
 def test_no_page_says_where_it_was_built() -> None:
     assert not [
         file for file in SITE.rglob("*.html") if str(HOUSE) in file.read_text(encoding="utf-8")
@@ -85,6 +99,7 @@ def test_zensical_makes_a_site_of_the_same_pages(tmp_path: Path) -> None:
     config = (HOUSE / "mkdocs.yml").read_text(encoding="utf-8")
     for room in ("spec", "reference", "conformance", "adapters"):
         (tmp_path / room).symlink_to(HOUSE / room)
+    (tmp_path / "docs/theme").symlink_to(HOUSE / "docs/theme")
     (tmp_path / "mkdocs.yml").write_text(config, encoding="utf-8")
     command = [sys.executable, "-m", "zensical", "build", "--strict"]
     made = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
