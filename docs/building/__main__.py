@@ -62,6 +62,8 @@ def gather(into: Path) -> None:
     vendored.build(into)
     playground.build(into)
     shutil.copytree(HOUSE / "docs/theme/assets", into / "assets", dirs_exist_ok=True)
+    # The README shows them in HTML, whose links are left as they are.
+    shutil.copytree(HOUSE / "docs/pictures", into / "source/docs/pictures")
     for module in _GENERATING:
         for place, content in getattr(module, "files", dict)().items():
             _place(into, place).write_bytes(content)
