@@ -15,6 +15,7 @@ import click
 from building import (
     algorithms,
     commands,
+    engines,
     field,
     ledger,
     playground,
@@ -30,7 +31,7 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, commands, field, ledger, requirements, trophies, whole)
+_GENERATING = (algorithms, commands, engines, field, ledger, requirements, trophies, whole)
 
 
 @click.command()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from formulas.laws import LAWS
 from formulas.suite import SUITE
 
-from building import certificates, examples, theory
+from building import certificates, engines, examples, theory
 from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.adapters.engines.packages import PACKAGES
@@ -100,8 +100,10 @@ _TABLES = {
 }
 
 FORMS: dict[str, Callable[..., str]] = {
+    "dashboard": engines.dashboard,
     "definition": definition,
     "formula": formula,
+    "outcomes": engines.meanings,
     "table": overview,
     "theorems": theory.theorems,
     **examples.COMPUTED,
