@@ -27,6 +27,9 @@ _MATRIX = HOUSE / "adapters/matrix"
 LANES = ("exact", "probe", "sample")
 """The lanes that decide losslessness, strongest first."""
 
+GOOD = ("conforms", "conforms on some cases", "suboptimal")
+"""The states of a row that conforms."""
+
 BAD = ("lossy", "lossy by design", "does not conform", "fails on every case")
 """The states of a row with a fault."""
 
@@ -197,17 +200,19 @@ def _changes(versions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _change(earlier: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
-    before, now = earlier[-1], _fault(row)
-    if now == _fault(before):
+    before = earlier[-1]
+    was, now = _fault(before), _fault(row)
+    if now == was and state(row) == state(before):
         return f"unchanged since {before['version']}"
-    if not now:
-        return f"fault of {before['version']} fixed" if _fault(before) else "changed"
-    same = [each["version"] for each in earlier if _fault(each) == now]
-    if same:
+    if was and state(row) in GOOD:
+        return f"fault of {before['version']} fixed"
+    if now and (same := [each["version"] for each in earlier if _fault(each) == now]):
         return f"fault of {same[-1]} returns"
-    if _fault(before):
+    if now and was:
         return f"fault of {before['version']} fixed, a different fault found"
-    return f"fault introduced after {before['version']}"
+    if now and state(before) in GOOD:
+        return f"fault introduced after {before['version']}"
+    return f"changed since {before['version']}"
 
 
 def _fault(row: Mapping[str, Any]) -> tuple[str, ...]:

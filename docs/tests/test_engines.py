@@ -64,12 +64,17 @@ def test_versions_tell_a_fault_its_fix_and_its_return() -> None:
     assert BY_NAME["transformers@5.23.0"]["change"] is None
 
 
-def test_a_row_without_a_fault_has_not_the_same_fault() -> None:
-    """Neither conforming nor being out of reach is a fault that could return."""
-    first, second = deepcopy([row for row in record() if row["engine"] == "gpt-fast"])
-    second |= {"outcome": "cannot run here", "reason": "It needs a GPU."}
-    changes = [row["change"] for row in feed([first, second])["rows"]]
-    assert changes == ["first version judged", "unchanged since bc04265"]
+def test_a_version_that_was_not_judged_neither_fixes_a_fault_nor_has_one() -> None:
+    conforming, broken = (deepcopy(row) for row in record() if row["engine"] == "gpt-fast")
+    absent = {**broken, "name": "gpt-fast@1", "version": "1", "outcome": "cannot run here"}
+    later = {**broken, "name": "gpt-fast@2", "version": "2"}
+    assert [row["change"] for row in feed([conforming, broken, absent, later])["rows"]] == [
+        "first version judged",
+        "fault introduced after bc04265",
+        "changed since 6ecad9b",
+        "fault of 6ecad9b returns",
+    ]
+    assert feed([absent, broken])["rows"][1]["change"] == "changed since 1"
 
 
 @pytest.mark.parametrize("row", ROWS, ids=NAMES)
@@ -133,7 +138,6 @@ def test_the_page_has_every_row_before_any_script_runs() -> None:
         assert text_of(second).startswith(row["words"])
         assert all(text in text_of(part) for text in row["notes"].values())
         assert all(text_of(html.escape(line)) in text_of(part) for line in row["counterexample"])
-        assert " hidden" not in part
     assert re.findall(r"<(?!form)[^>]* hidden", page) == []
 
 
@@ -350,6 +354,14 @@ FAINT = """() => {
     return faint;
 }"""
 """The texts of the dashboard whose contrast, by WCAG 2.2, is below 4.5:1."""
+
+
+def test_a_link_to_a_hidden_row_shows_it(opened: Any) -> None:
+    page = opened("?text=eagle+bonus")
+    assert visible(page) == ["eagle@08b3e5c", "speculative-decoding-ot-temperature@7d592b7"]
+    page.get_by_role("link", name="eagle", exact=True).first.press("Enter")
+    page.wait_for_function("!location.search")
+    assert visible(page) == NAMES
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -16,6 +16,14 @@
   form.addEventListener("reset", () => setTimeout(changed));
   addEventListener("popstate", () => (form.reset(), read(), show()));
 
+  // A link leads to its row, whatever the filters are.
+  addEventListener("hashchange", () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    if (!target?.closest("tr[hidden]")) return;
+    form.reset();
+    setTimeout(() => target.scrollIntoView());
+  });
+
   // Set the controls to what the address says; return what it says and no control has.
   function read() {
     const unknown = [];
