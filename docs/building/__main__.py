@@ -16,6 +16,7 @@ from building import (
     algorithms,
     bug,
     commands,
+    engines,
     field,
     glossary,
     ledger,
@@ -34,7 +35,17 @@ from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
 
-_GENERATING = (algorithms, bug, commands, field, ledger, requirements, trophies, whole)
+_GENERATING = (
+    algorithms,
+    bug,
+    commands,
+    engines,
+    field,
+    ledger,
+    requirements,
+    trophies,
+    whole,
+)
 
 
 @click.command()

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from formulas.laws import LAWS
 from formulas.suite import SUITE
 
-from building import bug, certificates, examples, glance, theory
+from building import bug, certificates, engines, examples, glance, theory
 from building.latex import latex
 from building.markdown import fenced, table
 from draftproof.adapters.engines.packages import PACKAGES
@@ -100,8 +100,10 @@ _TABLES = {
 }
 
 FORMS: dict[str, Callable[..., str]] = {
+    "dashboard": engines.dashboard,
     "definition": definition,
     "formula": formula,
+    "outcomes": engines.meanings,
     "table": overview,
     "theorems": theory.theorems,
     **bug.COMPUTED,

@@ -1,4 +1,4 @@
-"""The matrix at a glance: its outcomes counted, as a strip of cells, and as a table by engine."""
+"""The matrix at a glance: its outcomes counted, as a strip of cells."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from functools import cache
 from html import escape
 from typing import Any
 
-from building.markdown import table
 from building.pages import HOUSE
 
 Row = Mapping[str, Any]
@@ -82,26 +81,5 @@ def _style(name: str) -> str:
     return name.replace(" ", "-")
 
 
-def by_engine() -> str:
-    """Return the newest version of each verifier by engine and outcome, and why cases are few."""
-    newest = {row["name"].partition("@")[0]: row for row in rows()}
-    engines: dict[str, dict[str, list[str]]] = {}
-    for name, row in newest.items():
-        cells = engines.setdefault(row["engine"], {each: [] for each in OUTCOMES})
-        cells[outcome(row)].append(f"`{name}`{_asked(row)}")
-    made = table(
-        ["engine", *OUTCOMES.values()],
-        [[engine, *map(", ".join, cells.values())] for engine, cells in engines.items()],
-    )
-    why = Counter(row["judged"]["why"] for row in rows() if outcome(row) == SOME)
-    told = "; ".join(f"{reason} ({count})" for reason, count in why.most_common())
-    return f"{made}\n\nWhy some rows are asked some cases only, with the number of rows: {told}."
-
-
-def _asked(row: Row) -> str:
-    judged = row["judged"]
-    return f" ({judged['asked']} of {judged['planned']})" if outcome(row) == SOME else ""
-
-
-COMPUTED: Mapping[str, Callable[..., str]] = {"strip": strip, "by_engine": by_engine}
+COMPUTED: Mapping[str, Callable[..., str]] = {"strip": strip}
 """The forms of this module by name."""

@@ -38,6 +38,7 @@ def test_all_schemas_are_there() -> None:
         "claims",
         "compare",
         "diff",
+        "engines",
         "envelope",
         "evidence",
         "explain",

@@ -11,13 +11,13 @@ from rich.table import Table
 
 from draftproof.conformance.evidence.grade import OF_LANE
 from draftproof.conformance.report.markdown import in_line, row_of
+from draftproof.conformance.report.states import BELOW_TOKEN, losslessness, share
 from draftproof.conformance.report.terminal import ruled
 from draftproof.conformance.report.words import certainty
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
     FAILS_EVERYWHERE,
     PASS,
-    SKIPPED,
     UNFETCHED,
 )
 
@@ -83,10 +83,6 @@ def _conforms(row: Mapping[str, Any]) -> str:
 
 _ON_SOME = "conforms on some cases"
 
-BELOW_TOKEN = frozenset({"target_first", "naive_tree"})
-"""The algorithms that sample the target first: sum p q of a draft, where token verification keeps
-sum min(p, q), whatever p and q (the ledger's target_first.value and naive_tree.value)."""
-
 
 def _suboptimal(row: Mapping[str, Any]) -> str:
     """Say what a better rule would keep, where token verification alone is one."""
@@ -99,10 +95,7 @@ def _suboptimal(row: Mapping[str, Any]) -> str:
 
 def _lossless(row: Mapping[str, Any]) -> str:
     """Return the verdict on losslessness, of the verifier or of the text, and who decided it."""
-    by_id = {each["id"]: each for each in row["judged"]["requirements"]}
-    own = by_id["law.lossless"]
-    if own["verdict"] == SKIPPED:
-        own = by_id.get("text.lossless", own)
+    own = losslessness(row)
     known = row["judged"].get("grade")
     if own["verdict"] == PASS and known is not None:
         return f"{own['verdict']}: {certainty(known)}"
@@ -112,7 +105,5 @@ def _lossless(row: Mapping[str, Any]) -> str:
 
 
 def _share(row: Mapping[str, Any]) -> str:
-    lengths = row["judged"] and row["judged"]["lengths"]
-    if not lengths or not lengths["optimum"]:
-        return ""
-    return f"{lengths['observed'] / lengths['optimum']:.1%}"
+    known = share(row)
+    return "" if known is None else f"{known:.1%}"

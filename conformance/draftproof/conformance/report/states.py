@@ -1,0 +1,93 @@
+"""The state of a row of the matrix: in a word or few, with its figure, and what it means."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from draftproof.conformance.requirements.finding import (
+    CANNOT_RUN,
+    FAIL,
+    FAILS_EVERYWHERE,
+    SKIPPED,
+    UNFETCHED,
+)
+
+CONFORMS, ON_SOME, SUBOPTIMAL = "conforms", "conforms on some cases", "suboptimal"
+LOSSY, BY_DESIGN, FAILS = "lossy", "lossy by design", "does not conform"
+INCONCLUSIVE, UNJUDGED = "inconclusive", "could not be judged"
+
+STATES: Mapping[str, str] = MappingProxyType(
+    {
+        CONFORMS: "passes every MUST requirement on all cases of its mode",
+        ON_SOME: "passes every MUST requirement on the cases that it was asked; not all were asked",
+        SUBOPTIMAL: "conforms, and its rule keeps fewer drafted tokens than token verification; "
+        "the figure is its expected accepted length as a share of the optimum",
+        LOSSY: "its output distribution differs from the target's",
+        BY_DESIGN: "lossy, and documented as lossy by its own project",
+        FAILS: "lossless on its cases, and fails another MUST requirement",
+        INCONCLUSIVE: "no requirement fails, and not all could be decided",
+        UNJUDGED: "the campaign ended without a verdict",
+        FAILS_EVERYWHERE: "runs, and raises or returns no emission on every case",
+        CANNOT_RUN: "its adapter cannot be imported or made here, its process ended, or the row "
+        "says why it cannot run",
+        UNFETCHED: "pip or GitHub did not give its files, or the row says that they cannot be had",
+    }
+)
+"""Every state of a row, best first, and what it means."""
+
+BELOW_TOKEN = frozenset({"target_first", "naive_tree"})
+"""The algorithms that sample the target first: sum p q of a draft, where token verification keeps
+sum min(p, q), whatever p and q (the ledger's target_first.value and naive_tree.value)."""
+
+
+def state(row: Mapping[str, Any]) -> str:
+    """Return the state of a line of a matrix. Raises `LookupError` for an unknown outcome."""
+    outcome: str = row["outcome"]
+    if outcome == CONFORMS:
+        if row["algorithm"] in BELOW_TOKEN and share(row):
+            return SUBOPTIMAL
+        return ON_SOME if row["judged"]["cases"] else CONFORMS
+    if outcome == FAILS and row["design"]:
+        return BY_DESIGN
+    if outcome == FAILS and losslessness(row)["verdict"] == FAIL:
+        return LOSSY
+    if outcome not in STATES:
+        raise LookupError(f"{row['name']}: no state is {outcome!r}; known: {', '.join(STATES)}")
+    return outcome
+
+
+def told(row: Mapping[str, Any]) -> str:
+    """Return the state of a line with its figure: "conforms on 46 of 50 cases"."""
+    own = state(row)
+    if own == ON_SOME:
+        return f"{CONFORMS} on {cases}" if (cases := asked(row)) else ON_SOME
+    if own == SUBOPTIMAL:
+        cases = f", on {some}" if (some := asked(row)) else ""
+        return f"{SUBOPTIMAL}: {share(row):.1%} of the optimum{cases}"
+    if own in (LOSSY, BY_DESIGN):
+        distance = losslessness(row)["distance"]
+        return own if distance is None else f"{own}: distance {distance:.2g}"
+    return own
+
+
+def asked(row: Mapping[str, Any]) -> str:
+    """Return how many cases a judged line was asked, of how many; empty where all, or unknown."""
+    number, planned = (row["judged"].get(name) for name in ("asked", "planned"))
+    return f"{number} of {planned} cases" if number and planned else ""
+
+
+def losslessness(row: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the decision on losslessness of a judged line: of its verifier, else of its text."""
+    by_id = {each["id"]: each for each in row["judged"]["requirements"]}
+    own: Mapping[str, Any] = by_id["law.lossless"]
+    return by_id.get("text.lossless", own) if own["verdict"] == SKIPPED else own
+
+
+def share(row: Mapping[str, Any]) -> float | None:
+    """Return E[accepted length] as a share of the optimum, None where it is not known."""
+    lengths = row["judged"] and row["judged"]["lengths"]
+    if not lengths or not lengths["optimum"]:
+        return None
+    return float(lengths["observed"] / lengths["optimum"])
