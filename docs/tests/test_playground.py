@@ -329,7 +329,7 @@ _ALONE = """<!doctype html>
 <link rel=icon href=data:,>
 <link rel=stylesheet href=house.css>
 <body data-md-color-scheme=default style="margin: 0">
-<main class=md-typeset>{widget}<h2 id=below>Below</h2></main>
+<main class=md-typeset>{story}<h2 id=now-exactly>Now exactly</h2>{widget}<h2 id=below>Below</h2></main>
 """
 
 
@@ -350,10 +350,9 @@ def address(built: Path) -> Iterator[str]:
         yield f"{site.rstrip('/')}/playground/"
         return
     text = (HOUSE / "docs/pages/playground.md").read_text(encoding="utf-8")
-    widget = re.search(r'^<div class="pg">.*^</div>$', text, re.M | re.S)
-    assert widget
+    story, widget = re.findall(r'^<div class="pg">.*?^</div>$', text, re.M | re.S)
     shutil.copyfile(HOUSE / "docs/theme/assets/house.css", built / "house.css")
-    (built / "index.html").write_text(_ALONE.format(widget=widget[0]), encoding="utf-8")
+    (built / "index.html").write_text(_ALONE.format(story=story, widget=widget), encoding="utf-8")
     handler = partial(_Server, directory=str(built.parent))
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
