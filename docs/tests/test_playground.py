@@ -335,7 +335,9 @@ _ALONE = """<!doctype html>
 <link rel=icon href=data:,>
 <link rel=stylesheet href=house.css>
 <body data-md-color-scheme=default style="margin: 0">
-<main class=md-typeset>{story}<h2 id=now-exactly>Now exactly</h2>{widget}<h2 id=below>Below</h2></main>
+<main class=md-typeset>
+{story}<h2 id=now-exactly>Now exactly</h2>{widget}<h2 id=below>Below</h2>
+</main>
 """
 
 
