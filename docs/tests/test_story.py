@@ -213,14 +213,11 @@ def test_the_drafters_bug_has_the_law_of_its_mutant(computed: Any) -> None:
                 length=INSTANCE.length,
                 vocabulary=INSTANCE.vocabulary,
                 temperature=0.5,
-                generator=torch.Generator(),
             )
         )
         path = drafted.draft_tokens[0, 0].tolist()
         along = rows(INSTANCE.target, [path[:size] for size in range(len(path) + 1)])
-        asked = Request(
-            drafted.draft_tokens, drafted.draft_probs, along[None, None], torch.Generator()
-        )
+        asked = Request(drafted.draft_tokens, drafted.draft_probs, along[None, None])
         result = verifier.verify(asked)
         return drafted.draft_tokens[0, 0], result.accepted_length[0], result.next_token[0]
 
@@ -329,7 +326,7 @@ def test_the_expected_distance_is_that_of_binomial_counts(computed: Any) -> None
         assert found == pytest.approx(wanted, rel=1e-12)
     # Of many samples each deviation is sqrt(2 p (1 - p) / (pi n)).
     many = sum((2 * p * (1 - p) / (numpy.pi * 1000)) ** 0.5 for p in (0.5, 0.375, 0.125)) / 2
-    assert computed["expected"][2] == pytest.approx(many, rel=1e-3)
+    assert computed["expected"][2] == pytest.approx(many, rel=5e-3)
 
 
 def test_dice_follow_their_weights(computed: Any) -> None:
@@ -462,11 +459,21 @@ PLACES = [
 ]
 
 
+def _go(page: Any, place: str) -> None:
+    page.evaluate(
+        """place => new Promise((go) => {
+            window.addEventListener("hashchange", () => go(), { once: true });
+            location.hash = place;
+        })""",
+        place,
+    )
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_every_step_fits_a_phone_and_its_figures_have_names(opened: Opening, scheme: str) -> None:
     page = opened("", scheme=scheme, width=390)
     for place in PLACES:
-        page.evaluate("place => { location.hash = place; }", place)
+        _go(page, place)
         step = place.removeprefix("step=").split("&")[0]
         page.locator(f'.st-stage[data-step="{step}"]').wait_for()
         assert page.evaluate("document.documentElement.scrollWidth") <= 390, place
@@ -475,12 +482,7 @@ def test_every_step_fits_a_phone_and_its_figures_have_names(opened: Opening, sch
         assert all(len(label) > 30 for label in labels), place
         assert len(labels) + page.locator(".st-plan img").count() > 0, place
         assert page.locator(".st .pg-error").first.inner_text() == ""
-    assert (
-        page.evaluate(
-            "[...document.images].filter((each) => !each.complete || !each.naturalWidth).length"
-        )
-        == 0
-    )
+    page.wait_for_function("[...document.images].every((each) => each.naturalWidth > 0)")
 
 
 def test_the_story_is_worked_by_the_keyboard_alone(opened: Opening) -> None:
@@ -514,14 +516,15 @@ def test_the_story_is_worked_by_the_keyboard_alone(opened: Opening) -> None:
     assert page.evaluate("document.activeElement.id") == "st-bug-bonus-from-draft"
     page.locator(".st-turn a").first.focus()
     page.keyboard.press("Enter")
-    assert page.evaluate("document.activeElement.textContent") == "A thousand runs meet the target"
+    heading = "document.activeElement.textContent === 'A thousand runs meet the target'"
+    page.wait_for_function(heading)
 
 
 def test_a_bug_turns_bars_red_and_the_usual_test_says_what_it_sees(opened: Opening) -> None:
     page = opened("step=break")
     assert page.locator(".st-row-wrong").count() == 0
     assert page.locator(".st-exact .st-says").inner_text() == "lossless"
-    page.locator("#st-bug-bonus-from-draft").check()
+    page.locator("#st-bug-bonus-from-draft").click()
     assert page.locator(".st-found > .st-charts .st-row-wrong").count() == 4
     assert "153/512 = 0.2988" in page.locator(".st-exact").inner_text()
     usual = page.locator('.st-usual[data-tries="20"]')
@@ -529,7 +532,7 @@ def test_a_bug_turns_bars_red_and_the_usual_test_says_what_it_sees(opened: Openi
     assert usual.locator(".st-says").inner_text() == "“fine”"
     assert "more samples would not help" in usual.inner_text()
     assert "10 iterations, then 100,000" in usual.inner_text()
-    page.locator("#st-bug-corrects-from-target").check()
+    page.locator("#st-bug-corrects-from-target").click()
     usual.wait_for(timeout=60_000)
     assert usual.locator(".st-says").inner_text() == "notices"
     assert "It failed in 20 of 20 tries" in usual.inner_text()
@@ -540,7 +543,7 @@ def test_a_bug_turns_bars_red_and_the_usual_test_says_what_it_sees(opened: Openi
 def test_runs_are_counted_and_compared_with_chance(opened: Opening, motion: str) -> None:
     page = opened("step=runs", reduced_motion=motion)
     page.locator("#st-more-100").click()
-    page.get_by_text("100 runs.", exact=True).wait_for(timeout=60_000)
+    page.locator(".st-told", has_text="100 runs.").wait_for(timeout=60_000)
     rows = page.locator(".st-table tbody tr").all_inner_texts()
     assert [row.split("\t")[0] for row in rows] == ["Word 1", "Word 2", "Word 3", "Whole text"]
     now, expected = (float(cell) for cell in rows[0].split("\t")[1:])
@@ -548,8 +551,7 @@ def test_runs_are_counted_and_compared_with_chance(opened: Opening, motion: str)
     assert expected == pytest.approx(0.0523, abs=5e-3)
     moves = page.locator(".st-part").first.evaluate("e => getComputedStyle(e).transitionDuration")
     assert moves == "0s"
-    page.evaluate("() => { location.hash = 'step=models'; }")
-    page.locator('.st-stage[data-step="models"]').wait_for()
+    _go(page, "step=models")
     moves = page.locator(".st-part").first.evaluate("e => getComputedStyle(e).transitionDuration")
     assert moves == ("0s" if motion == "reduce" else "0.35s")
 
