@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import Distribution, distribution
+from itertools import product
 from pathlib import Path
 from typing import Any
 from zipfile import ZIP_DEFLATED, ZipFile, ZipInfo
@@ -27,7 +28,31 @@ _SOURCES = HOUSE / "docs/playground"
 _PYODIDE = HOUSE / "docs/node_modules/pyodide"
 _COMPILED = HOUSE / "docs/node_modules/.cache/playground"
 
-_OURS = ("playground.js", "instance.js", "results.js", "worker.js", "playground.css")
+_OURS = (
+    "playground.js",
+    "element.js",
+    "instance.js",
+    "results.js",
+    "worker.js",
+    "playground.css",
+    "story/story.css",
+)
+STORY = _SOURCES / "story/story.json"
+"""The words, rows and bugs of the story."""
+
+_TOLD_BY = (
+    "story/exact.mjs",
+    "story/verification.mjs",
+    "story/sampling.mjs",
+    "story/link.mjs",
+    "element.js",
+    "story/bars.mjs",
+    "story/story.mjs",
+)
+"""The modules of the story, each after those that it imports."""
+
+_IMPORT = re.compile(r"^import [^;]*;\n", re.M)
+_EXPORT = re.compile(r"^export ", re.M)
 _RUNTIME = (
     "pyodide.mjs",
     "pyodide.asm.mjs",
@@ -48,7 +73,8 @@ def build(site_pages: Path) -> None:
     shutil.rmtree(into, ignore_errors=True)
     (into / "vendor/pyodide").mkdir(parents=True)
     for name in _OURS:
-        shutil.copyfile(_SOURCES / name, into / name)
+        shutil.copyfile(_SOURCES / name, into / Path(name).name)
+    (into / "story.js").write_text(story_script(), encoding="utf-8")
     _copy_runtime(into / "vendor/pyodide")
     for name in _IMPORTED:
         _copy_package(distribution(name), into / "vendor")
@@ -60,6 +86,42 @@ def build(site_pages: Path) -> None:
         "examples": _examples(),
     }
     (into / "built.json").write_text(json.dumps(built), encoding="utf-8")
+
+
+def story_script() -> str:
+    """Return the story, its modules and its data, as one plain script.
+
+    A browser loads no module and no data from a page that is opened as a file.
+    """
+    modules = [(_SOURCES / name).read_text(encoding="utf-8") for name in _TOLD_BY]
+    joined = "\n".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
+    data = json.dumps(json.loads(STORY.read_text(encoding="utf-8")))
+    begin = f'tell(document.querySelector("[data-story]"), {data});'
+    return f'(() => {{\n"use strict";\n{joined}\n{begin}\n}})();\n'
+
+
+def story_instance() -> dict[str, Any]:
+    """Return the instance of the story as the reference reads it: a row for every context."""
+    story = json.loads(STORY.read_text(encoding="utf-8"))
+    words, length = story["words"], story["length"]
+
+    def rows(model: str, deepest: int) -> dict[str, list[str]]:
+        contexts = [
+            context
+            for size in range(deepest + 1)
+            for context in product(range(len(words)), repeat=size)
+        ]
+        last = {context: words[context[-1]] if context else "" for context in contexts}
+        return {",".join(map(str, own)): story[model][last[own]] for own in contexts}
+
+    return {
+        "vocabulary": len(words),
+        "length": length,
+        "drafts": 1,
+        "scheme": "iid",
+        "target": rows("target", length),
+        "draft": rows("draft", length - 1),
+    }
 
 
 def _copy_runtime(into: Path) -> None:
@@ -127,6 +189,11 @@ def _zip(place: Path, files: Iterable[tuple[str, bytes]]) -> None:
 def _examples() -> list[dict[str, Any]]:
     """Return the examples with what the browser would compute, so that the page is not empty."""
     examples = json.loads((_SOURCES / "examples.json").read_text(encoding="utf-8"))
+    words = json.loads(STORY.read_text(encoding="utf-8"))["words"]
+    about = ", ".join(f"{token} is “{word}”" for token, word in enumerate(words))
+    examples.append(
+        {"title": "The story", "about": f"The story's rows: {about}.", "instance": story_instance()}
+    )
     for example in examples:
         advance = computation(json.dumps(example["instance"]))
         told = json.loads(advance(_LONGEST, True))  # noqa: FBT003  # as JavaScript calls it

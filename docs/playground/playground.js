@@ -1,4 +1,5 @@
 // The playground: controls, a worker that computes with the reference itself, and what it finds.
+import { h } from "./element.js";
 import {
   MOST,
   Malformed,
@@ -14,7 +15,7 @@ import {
   toDocument,
   toFragment,
 } from "./instance.js";
-import { certificateOf, h, heard, lawOf, nothing, ranked, show } from "./results.js";
+import { certificateOf, heard, lawOf, nothing, ranked, show } from "./results.js";
 
 // What starts by itself may take this long; more is asked for.
 const UNASKED = 2_000;
@@ -44,9 +45,10 @@ class Playground extends HTMLElement {
   #examples = [];
 
   async connectedCallback() {
-    const response = await fetch(new URL("built.json", HERE));
-    if (!response.ok) {
-      this.#say(`The playground is not all there: built.json: ${response.status}.`);
+    const response = await fetch(new URL("built.json", HERE)).catch(() => null);
+    if (!response?.ok) {
+      const reason = response ? `the server answers ${response.status}` : "there is no answer";
+      this.#part("complaint").textContent = `The examples cannot be loaded from built.json: ${reason}. Load the page again.`;
       return;
     }
     const { bytes, examples } = await response.json();
@@ -71,7 +73,8 @@ class Playground extends HTMLElement {
   #textOf = (instance) => JSON.stringify(toDocument(instance));
 
   #read = () => {
-    const fragment = location.hash.slice(1);
+    // The story has links of its own.
+    const fragment = location.hash.startsWith("#step=") ? "" : location.hash.slice(1);
     const complaint = this.#part("complaint");
     complaint.textContent = "";
     let instance = this.#examples[0].instance;
@@ -260,8 +263,8 @@ class Playground extends HTMLElement {
     for (const name of ["target", "draft", "other"]) this.#part(`${name}-error`).textContent = "";
     for (const input of this.querySelectorAll("input[type=text]")) input.removeAttribute("aria-invalid");
     if (!error) return;
-    const model = Object.keys(MODELS).find((name) => error.message.startsWith(`the ${name}`));
-    this.#part(`${model ?? "other"}-error`).textContent = `${error.kind}: ${error.message}`;
+    const model = error.model;
+    this.#part(`${model ?? "other"}-error`).textContent = error.message;
     if (model) this.#part(model).querySelector("input[type=text]").setAttribute("aria-invalid", "true");
   }
 

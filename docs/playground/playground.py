@@ -26,7 +26,12 @@ if sys.platform == "emscripten":
 from draftproof.reference.chance import Chance, enumerate_runs
 from draftproof.reference.drafting import GrowingTree, draft_paths
 from draftproof.reference.emission import Emission
-from draftproof.reference.errors import InvalidInput, Unsupported
+from draftproof.reference.errors import (
+    InvalidInput,
+    NotADistribution,
+    NotRational,
+    Unsupported,
+)
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Path, context_key, instance_from_json
 from draftproof.reference.optimum import LengthOptimum, check, stateful, stateless
@@ -82,7 +87,7 @@ def computation(text: str) -> Callable[[float, bool], str]:
     which part is done (`running`), the `seconds` that this will take, apart from so many of which
     that is `unknown`, what awaits those who are `willing` (`waiting`), whether there is nothing
     else left to do (`idle`), and whether all is `finished`. What the reference refuses comes back
-    as `error`, with the kind and the message of its refusal.
+    as `error`, with the `message` of its refusal and the `model` that it is about.
     """
     try:
         instance = instance_from_json(json.loads(text))
@@ -311,5 +316,15 @@ def _written(value: Rational) -> list[str]:
     return [str(value), f"{about:.4f}" if about == 0 or about >= 1e-4 else f"{about:.0e}"]
 
 
+_ADVICE: dict[type[InvalidInput], str] = {
+    NotADistribution: "The weights of a row are at least 0 and sum to 1.",
+    NotRational: "Write whole numbers, decimals such as 0.25 or fractions such as 1/3.",
+}
+
+
 def _told(error: InvalidInput) -> Document:
-    return {"kind": type(error).__name__, "message": str(error)}
+    """Return a refusal in words, and the `model` whose row it is about, if any."""
+    said = str(error)
+    model = next((name for name in ("target", "draft") if said.startswith(f"the {name}")), None)
+    sentence = f"{said[:1].upper()}{said[1:]}."
+    return {"message": f"{sentence} {_ADVICE.get(type(error), '')}".strip(), "model": model}

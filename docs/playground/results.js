@@ -1,21 +1,10 @@
 // What was computed, as a table with bars, and what stands behind each row of it.
+import { h } from "./element.js";
 
 const OPTIMA = {
   stateless: "No verifier that leaves later targets untouched has more",
   stateful: "No verifier at all has more",
 };
-
-/** Return an element with attributes, listeners (functions), and children. */
-export function h(tag, attributes = {}, ...children) {
-  const element = document.createElement(tag);
-  for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === "function") element.addEventListener(name, value);
-    else if (typeof value === "boolean") element.toggleAttribute(name, value);
-    else if (value !== undefined && value !== null) element.setAttribute(name, value);
-  }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined));
-  return element;
-}
 
 // Fractions with more characters are shown when they are asked for.
 const LONG = 32;
@@ -209,7 +198,7 @@ export function lawOf(result, state, { K, L, drafts, choose, told }) {
 
 function onDrafts(told, K) {
   if (!told) return h("p", { class: "pg-quiet", role: "status" }, "…");
-  if (told.error) return h("p", { class: "pg-error" }, `${told.error.kind}: ${told.error.message}`);
+  if (told.error) return h("p", { class: "pg-error" }, told.error.message);
   const head = ["accepted", "next token", ...(K > 1 ? ["on path"] : []), "probability"];
   const rows = told.law.map(([accepted, next, path, p]) => [
     words(accepted),
