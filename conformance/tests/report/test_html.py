@@ -115,15 +115,18 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     assert texts(page, "h1") == ["lossy 1.0"]
     assert texts(page, "title")[0] == "lossy does not conform · draftproof"
     assert texts(page, "h3") == [
-        "Requirements",
+        "Likely cause",
         "The smallest counterexample found",
-        "What was observed",
+        "Script that reproduces it",
+        "Failed requirements",
+        "All requirements",
+        "Distances, lengths and chance",
         "The suite on trial",
         "Every finding",
         "How it was judged",
         "Known failures",
-        "What passing does not mean",
-        "How to repeat it",
+        "What a pass does not guarantee",
+        "Judge it again",
     ]
     table = page.split('<table class="requirements">')[1].split("</table>")[0]
     rows = re.findall(r'<th scope="row">([a-z.]+)<', table)
@@ -136,7 +139,7 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     ]
     said = texts(page, "dd")
     assert "fail: it is lossy" in said
-    assert "the probe lane is blind: it draws elsewhere" in said
+    assert "the probe lane cannot see this adapter: it draws elsewhere" in said
     items = texts(page, "li")
     assert "law.lossless fails at V=2, L=1, K=1: distance 1/4" in items
     cells = texts(page, "td")
@@ -144,7 +147,8 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     assert "[1] then 0" in texts(page, "th")
     links = [a["href"] for a, _ in Elements(page).all("a")]
     assert links == ["https://example.org/issues/1"]
-    assert texts(page, "pre") == [REPEAT]
+    script = "draftproof explain CERTIFICATE.json --script reproduce.py"
+    assert texts(page, "pre") == [script, REPEAT]
     assert "It says nothing about other inputs." in texts(page, "p")
 
 

@@ -55,7 +55,7 @@ def test_the_first_few_lie_far_from_each_other() -> None:
 
 
 def test_a_case_that_is_not_there_is_named() -> None:
-    with pytest.raises(UnknownCase, match=r"asks no case 'generic\.v1'"):
+    with pytest.raises(UnknownCase, match=r"matches 'generic\.v1'\."):
         forecast(campaign("generic.v1"))
 
 

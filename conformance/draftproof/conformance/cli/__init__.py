@@ -16,9 +16,9 @@ from draftproof.conformance.cli.documents import echo
 from draftproof.conformance.protocol.supervision import supervised
 
 EXIT_CODES = {
-    0: "every adapter conforms, or fails only requirements listed in --known-failures",
-    1: "an adapter does not conform, a mutant survives, or a claim does not hold",
-    2: "usage: an unknown name, or a file that is missing, unwritable or invalid",
+    0: "every adapter conforms, or fails only what --known-failures lists",
+    1: "an adapter does not conform, a mutant survives, a claim does not hold",
+    2: "usage: an unknown name; a missing, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
     4: "inconclusive: no requirement fails, and some could not be decided",
     5: "malformed evidence: a file breaks its schema or was changed",

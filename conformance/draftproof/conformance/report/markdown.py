@@ -32,7 +32,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"- {in_line(sentence)}" for sentence in cause)
         yield ""
     if (shown := found["counterexample"]) is not None:
-        yield "### Smallest counterexample found\n"
+        yield "### The smallest counterexample found\n"
         yield fenced("\n".join(_counterexample(shown)), "text")
         yield "\n### Script that reproduces it\n"
         yield fenced("draftproof explain CERTIFICATE.json --script reproduce.py", "sh")
@@ -48,7 +48,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
             where = f"<{issue}>" if words.is_link(issue) else in_line(issue)
             yield f"- **{in_line(known['id'])}**: {where}"
         yield ""
-    yield f"<details><summary>All {len(decisions)} requirements</summary>\n"
+    yield "### All requirements\n"
     yield row_of(_COLUMNS)
     yield "|---|---|---|--:|--:|---|"
     for decision in words.worst_first(decisions):
@@ -57,7 +57,6 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
         yield ""
         for reason, ids in said.items():
             yield f"- **{in_line(', '.join(ids))}**: {in_line(reason)}"
-    yield "\n</details>"
     if sentences := [*words.sentences(found)]:
         yield "\n### Coverage, speed and chance\n"
         yield from (f"- {in_line(sentence)}" for sentence in sentences)

@@ -132,7 +132,7 @@ def print_certificate(
 
 def print_counterexample(out: Console, shown: Mapping[str, Any]) -> None:
     """Print the outcome that differs most as two bars, and the story of a counterexample."""
-    out.print("\n[bold]Smallest counterexample found[/]")
+    out.print("\n[bold]The smallest counterexample found[/]")
     if found := bars(shown):
         print_lines(out, [f"{found.outcome}: probability"])
         width = min(out.width, _BARS_WIDTH)

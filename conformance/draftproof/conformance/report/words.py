@@ -299,11 +299,11 @@ def envelope(found: Mapping[str, Any]) -> Iterator[str]:
         hard += f", TV(p, q) {far}"
         if told["smallest_q"] is not None:
             hard += f", q from {told['smallest_q']:.2g} on"
-        yield f"compared at {sizes}; {'; '.join((*kinds, generator, calls, hard))}"
+        yield f"laws compared at {sizes}; {'; '.join((*kinds, generator, calls, hard))}"
     else:
-        yield "no distribution was compared"
+        yield "no law was compared"
     if told["outside"]:
-        yield f"not covered: {'; '.join(told['outside'])}"
+        yield f"outside: {'; '.join(told['outside'])}"
 
 
 _LETTERS = {"length": "L", "rows": "B", "drafts": "K", "vocabulary": "V"}
@@ -441,8 +441,8 @@ def failing(decisions: Iterable[Mapping[str, Any]]) -> str:
 
 
 def lane(name: str | None) -> str:
-    """Return the name of a lane as it is printed: "single runs" for what needs no distribution."""
-    return "single runs" if name == "run" else name or ""
+    """Return the name of a lane as it is printed: "calls" for what single calls decide."""
+    return "calls" if name == "run" else name or ""
 
 
 def owing(found: Mapping[str, Any]) -> Iterator[str]:
