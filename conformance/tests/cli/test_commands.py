@@ -753,7 +753,7 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     monkeypatch.setattr(campaign, "run", broken)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
     assert cli.exit_code() == 70
-    assert "a defect of draftproof itself" in capsys.readouterr().err
+    assert "a bug in draftproof; please report it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["__init__", "verify"])

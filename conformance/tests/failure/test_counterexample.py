@@ -238,7 +238,7 @@ def test_a_batch_is_told_by_its_simplest_rows() -> None:
     assert found.words[1].startswith("row 0: target (")
     assert found.words[2].startswith("row 0: draft (")
     assert found.words[3].startswith("row 0: drafted [")
-    assert "if the rows are verified one by one" in found.words[-1]
+    assert "when each row is verified alone" in found.words[-1]
 
 
 def test_rows_that_are_not_needed_are_left_out_of_a_batch() -> None:

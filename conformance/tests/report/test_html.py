@@ -226,7 +226,7 @@ def test_a_matrix_can_be_given() -> None:
     given = {**KILL_MATRIX, "exhibits": [{**KILL_MATRIX["exhibits"][0], "as_it_must": False}]}
     page = rendered([], "html", kill_matrix=given)
     (told,) = (text for text in texts(page, "p") if "As it was given to this report" in text)
-    assert f"not as they must: {given['exhibits'][0]['id']}" in told
+    assert f"wrong results: {given['exhibits'][0]['id']}" in told
     empty = rendered([], "html", kill_matrix={**KILL_MATRIX, "exhibits": []})
     assert "No exhibit was judged: there is nothing to show." in texts(empty, "p")
 
