@@ -219,13 +219,15 @@ def test_the_matrix_is_a_table_of_its_own_box(page: str) -> None:
     ]
     marked = [a["aria-label"] or "" for a, text in elements.all("span") if text == "●"]
     assert sum(label.startswith("killed as it must be: ") for label in marked) == len(must) > 100
-    assert any("The suite's own trial, as draftproof" in text for text in texts(page, "p"))
+    assert any(
+        "The suite's own results, shipped with draftproof" in text for text in texts(page, "p")
+    )
 
 
 def test_a_matrix_can_be_given() -> None:
     given = {**KILL_MATRIX, "exhibits": [{**KILL_MATRIX["exhibits"][0], "as_it_must": False}]}
     page = rendered([], "html", kill_matrix=given)
-    (told,) = (text for text in texts(page, "p") if "As it was given to this report" in text)
+    (told,) = (text for text in texts(page, "p") if "Results passed to this report" in text)
     assert f"wrong results: {given['exhibits'][0]['id']}" in told
     empty = rendered([], "html", kill_matrix={**KILL_MATRIX, "exhibits": []})
     assert "No exhibit was judged: there is nothing to show." in texts(empty, "p")
