@@ -230,7 +230,7 @@ def test_a_matrix_can_be_given() -> None:
     (told,) = (text for text in texts(page, "p") if "Results passed to this report" in text)
     assert f"wrong results: {given['exhibits'][0]['id']}" in told
     empty = rendered([], "html", kill_matrix={**KILL_MATRIX, "exhibits": []})
-    assert "No exhibit was judged: there is nothing to show." in texts(empty, "p")
+    assert "No mutant was judged." in texts(empty, "p")
 
 
 # --- colours -----------------------------------------------------------------------------

@@ -124,7 +124,7 @@ def _without_counterexample(found: Mapping[str, Any]) -> str:
     if found["mode"] != "certify":
         again += ["--case", failed["worst"]["case"]]
     return (
-        f"The certificate has no counterexample: Draftproof reduces only failures of single calls "
+        f"the certificate has no counterexample: Draftproof reduces only failures of single calls "
         f"and of batches, on the exact or the probe lane. {failed['id']} fails on case "
         f"{failed['worst']['case']}; judge it again with: {shlex.join(again)}"
     )
