@@ -74,10 +74,12 @@ def _planned() -> Iterator[tuple[str, str, str]]:
     except ImportError:
         return
     for mode in MODES:
-        for algorithm, most, trees in (
-            ("token", 1, False),
-            ("greedy_block", 1, False),
-            ("recursive_rejection", 4, True),
+        # Some cases are for logits alone, and some for probabilities alone.
+        for algorithm, most, trees, logits in (
+            ("token", 1, False, False),
+            ("token", 1, False, True),
+            ("greedy_block", 1, False, False),
+            ("recursive_rejection", 4, True, False),
         ):
             declared = Declaration(
                 name="any",
@@ -91,7 +93,7 @@ def _planned() -> Iterator[tuple[str, str, str]]:
                 batch=True,
                 at_once=1,
                 ragged=True,
-                logits=True,
+                logits=logits,
                 trees=trees,
                 drafts=True,
                 generates=True,
