@@ -219,10 +219,10 @@ def test_a_failure_says_what_is_wrong_and_shows_it(judged: tuple[Path, int, str]
         "  target: (0, 1) in every context",
         "  draft: (1/2, 1/2) in every context",
         "  drafted: [1], which has probability 1/2",
-        "  the accepted length has the right law, what follows it has not",
+        "  Accepted length: correct. Next token: wrong distribution.",
         "  accepts [1], next token 0: probability 1/2, should be 0",
         "  accepts [1], next token 1: probability 1/2, should be 1",
-        "  over all drafts, the text [1, 1] has probability 3/4, the target says 1",
+        "  over all drafts, the text [1, 1] has probability 3/4, should be 1",
     ]
     assert "Traceback" not in output
     assert "pytest_plugin.py" not in output

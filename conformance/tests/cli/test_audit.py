@@ -100,8 +100,8 @@ def test_a_plan_is_for_the_rows_of_a_log(log: Path) -> None:
         (("-", "--rate", "3"), "--rate belongs to --plan"),
         (("-", "--alpha", "1"), "is not in the range 0<x<1"),
         (("-", "--tolerance", "1"), "is not in the range 0<=x<1"),
-        (("-", "--alpha", "nan"), "nan is no finite number"),
-        (("--plan", "--rate", "nan"), "nan is no finite number"),
+        (("-", "--alpha", "nan"), "nan is not a finite number"),
+        (("--plan", "--rate", "nan"), "nan is not a finite number"),
         (("-", "--strip", "-"), "--strip writes a file: name one"),
     ],
 )

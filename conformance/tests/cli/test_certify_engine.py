@@ -76,7 +76,7 @@ def test_the_methods_of_a_source_are_judged_on_their_own_cases(
     said = document["predicate"]["draftproof"]
     assert (said["mode"], said["asked"]) == ("quick", 1)
     assert said["adapter"]["place"] == f"{source}/fast.py:Batched"
-    told = f"{source}/fast.py:Batched: only the cases generic.v2.l2 are asked: the others are slow"
+    told = f"{source}/fast.py:Batched: judging only the cases generic.v2.l2: the others are slow"
     assert told in ran.stderr
 
 
@@ -96,7 +96,7 @@ def test_whoever_names_the_cases_has_them(source: Path, tmp_path: Path) -> None:
         (("mine",), 3, "Error: mine: RuntimeError: mine is not installed here"),
         (("mine", "--source", "{}/none"), 3, "this version has none of the methods fast (2 and"),
         (("mine:slow", "--source", "{}"), 2, "mine has no method 'slow': it has fast"),
-        (("torch-token", "--source", "{}"), 2, "--source is of an ENGINE, such as vllm; none is"),
+        (("torch-token", "--source", "{}"), 2, "--source needs an ENGINE, such as vllm"),
     ],
 )
 def test_what_is_no_engine_or_no_source_is_told(

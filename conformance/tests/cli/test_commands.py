@@ -231,7 +231,17 @@ def test_list(tmp_path: Path) -> None:
     assert {"torch-token", "torch-block", "transformers"} <= {
         a["name"] for a in document["adapters"]
     }
-    assert "law.lossless" in draftproof("list", cwd=tmp_path).stdout
+    assert "law.lossless" in draftproof("list", "requirements", cwd=tmp_path).stdout
+
+
+def test_one_kind_is_listed_with_every_case_that_can_be_asked(tmp_path: Path) -> None:
+    document = json.loads(draftproof("list", "cases", "--json", cwd=tmp_path).stdout)
+    validate(document, "list")
+    assert list(document) == ["cases"]
+    modes = {each["id"]: each["mode"] for each in document["cases"]}
+    assert modes["generic.v2.l1"] == "quick"
+    # Batches, long drafts and offsets are cases, too.
+    assert {"batch.pair", "long.l8.d4", "mixed.agrees", "tensors"} <= set(modes)
 
 
 def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
@@ -264,16 +274,30 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
         (("law", "k_seq", "two.json", "--rho", "x"), "expected a rational number"),
         (("disprove",), "No such command 'disprove'"),
         (("certify",), "name an ADAPTER, or a --harness"),
-        (("certify", "torch-token", "--mode", "certify", "--seed", "1"), "draws a fresh seed: it"),
-        (("certify", "torch-token", "--mode", "certify", "--lane", "probe"), "uses every lane"),
-        (("certify", "torch-token", "--address", "tcp://x"), "name its --backend"),
-        (("certify", "torch-token", "--backend", "dask", "--jobs", "2"), "a cluster has its own"),
+        (
+            ("certify", "torch-token", "--mode", "certify", "--seed", "1"),
+            "with a new seed: it takes no --case",
+        ),
+        (
+            ("certify", "torch-token", "--mode", "certify", "--lane", "probe"),
+            "every case on every lane",
+        ),
+        (("certify", "torch-token", "--address", "tcp://x"), "add --backend dask"),
+        (
+            ("certify", "torch-token", "--backend", "dask", "--jobs", "2"),
+            "a cluster has its own workers",
+        ),
         (("certify", "torch-blok"), "is called 'torch-blok', did you mean torch-block?"),
         (
             ("certify", "torch-token", "--case", "!motivatin"),
-            "mode standard asks no case '!motivatin' of torch-token; did you mean motivating?",
+            "No case in mode standard matches '!motivatin'. Did you mean 'motivating'? "
+            "Run `draftproof list cases` to see them.",
         ),
-        (("certify", "torch-token", "--case", "zzz"), "; `draftproof list` names those of laws"),
+        (
+            ("certify", "torch-token", "--case", "zzz"),
+            "No case in mode standard matches 'zzz'. Run `draftproof list cases` to see them.",
+        ),
+        (("list", "engines"), "'engines' is not one of"),
         (("certify", "./none.py:mine"), "there is no file 'none.py'"),
         (("certify", "torch-token", "--mode", "huge"), "'huge' is not one of"),
         (("certify", "torch-token", "--jobs", "0"), "0 is not in the range x>=1"),
@@ -729,7 +753,7 @@ def test_a_defect_of_ours_is_not_taken_for_a_verdict(
     monkeypatch.setattr(campaign, "run", broken)
     monkeypatch.setattr(sys, "argv", ["draftproof", "certify", "torch-token"])
     assert cli.exit_code() == 70
-    assert "a defect of draftproof itself" in capsys.readouterr().err
+    assert "a bug in draftproof; please report it" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("place", ["__init__", "verify"])

@@ -102,20 +102,25 @@ def test_a_failure_is_explained() -> None:
     ran = explained(certificate(BONUS, detail="it is slow"))
     assert (ran.exit_code, ran.stderr) == (0, "")
     lines = ran.stdout.splitlines()
-    assert lines[:2] == [
-        "mine 1 does not conform",
-        "law.lossless fail on generic.v2.l1: it is slow",
+    assert lines[0] == "mine 1 does not conform"
+    assert "  law.lossless: fail on generic.v2.l1: it is slow" in lines
+    assert lines.index("Likely cause") < lines.index("The smallest counterexample found")
+    assert lines[lines.index("The smallest counterexample found") :][1:4] == [
+        "  emits [1] then 0: probability",
+        "    should   0 ·",
+        "    is     0.5 ████████████████████",
     ]
+    assert lines.index("What the verifier emits") < lines.index("Failed requirements")
     assert "  law.lossless fails at V=2, L=1, K=1: distance 1/4" in lines
     assert [line.split() for line in lines if line.startswith("anything")] == [
         ["anything", "0,", "1", "1/2,", "1/2"]
     ]
-    assert [line.split() for line in lines if "then" in line] == [
+    assert [line.split() for line in lines if line.startswith("[1] then")] == [
         ["[1]", "then", "0", "0.5", "0"],
         ["[1]", "then", "1", "0.5", "1"],
     ]
     assert "# mine: law.lossless fails; written by draftproof explain mine.json" in lines
-    assert lines[-1] == '    print(text, texts.count(text) / n, "should be", probability)'
+    assert lines[-1] == '    print(tokens, emitted.count(tokens) / runs, "should be", probability)'
 
 
 def test_json_follows_its_schema() -> None:
@@ -148,22 +153,22 @@ def test_a_conforming_certificate_has_nothing_to_explain() -> None:
     document = certificate(None, verdict=PASS)
     ran = explained(document)
     assert ran.exit_code == 0
-    assert ran.stdout == "mine 1 conforms\nnothing to explain: nothing that was judged fails\n"
+    assert ran.stdout == "mine 1 conforms\nNothing to explain: no requirement fails.\n"
     ran = explained(document, "--json")
     assert ran.exit_code == 0
     assert json.loads(ran.stdout)["reason"] == "the certificate has no counterexample"
     ran = explained(document, "--script", "shown.py")
     assert ran.exit_code == 2
-    assert "there is no script to write: the certificate has no counterexample" in ran.stderr
+    assert "no script to write: the certificate has no counterexample" in ran.stderr
 
 
 def test_a_failure_without_a_counterexample_is_told() -> None:
     ran = explained(certificate(None, detail="it drew from another generator"))
     assert ran.exit_code == 0
-    assert "law.lossless fail on generic.v2.l1: it drew from another generator" in ran.stdout
+    assert "law.lossless: fail on generic.v2.l1: it drew from another generator" in ran.stdout
     told = (
-        "the certificate has no counterexample: only laws of one call, and of batches, have one, "
-        "where the exact or the probe lane decides them. The case of law.lossless is "
+        "the certificate has no counterexample: Draftproof reduces only failures of single calls "
+        "and of batches, on the exact or the probe lane. law.lossless fails on case "
         "generic.v2.l1; judge it again with: draftproof certify ./mine.py:Mine --mode quick "
         "--case generic.v2.l1\n"
     )
@@ -191,12 +196,11 @@ def test_it_is_a_must_that_is_judged_again() -> None:
         )
     ]
     ran = explained(sealed(document))
-    assert ran.stdout.splitlines()[:3] == [
-        "mine 1 does not conform",
-        "random.calls fail on calls.same",
-        "random.generator fail (SHOULD) on runs",
+    assert ran.stdout.split("Failed requirements\n")[1].splitlines()[:2] == [
+        "  random.calls: fail on calls.same",
+        "  random.generator: fail (SHOULD) on runs",
     ]
-    assert "The case of random.calls is calls.same; judge it again with: " in ran.stdout
+    assert "random.calls fails on case calls.same; judge it again with: " in ran.stdout
     assert ran.stdout.endswith("--case calls.same\n")
 
 
@@ -240,9 +244,9 @@ def test_a_batch_is_explained() -> None:
     }
     ran = explained(certificate(pair))
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert "The rows of row 0" in ran.stdout
+    assert "Probabilities given to the verifier of request 0" in ran.stdout
     assert "nothing  0, 1    1, 0" in ran.stdout
-    assert "The rows of row 1" in ran.stdout
+    assert "Probabilities given to the verifier of request 1" in ran.stdout
     assert "[0] then 0 | raised IndexError: [index 7]  1         0" in ran.stdout
     assert "[0] then 0 | [0] then 0                    0         1" in ran.stdout
     ran = explained(certificate(pair), "--json")
@@ -280,7 +284,7 @@ def test_a_traceback_is_that_of_the_script(here: Path, capfd: pytest.CaptureFixt
 def test_what_raises_nothing_has_no_traceback(counterexample: Any, reason: str) -> None:
     ran = explained(certificate(counterexample), "--traceback")
     assert ran.exit_code == 2
-    assert f"there is no traceback to show: {reason}" in ran.stderr
+    assert f"no traceback to show: {reason}" in ran.stderr
 
 
 def test_a_missing_file_exits_with_2() -> None:
@@ -383,7 +387,7 @@ def test_tables_keep_to_the_width_of_a_terminal_and_the_script_does_not(
     )
     print_explanation(out, document)
     assert isinstance(out.file, io.StringIO)
-    told, script = out.file.getvalue().split("A script that shows it\n\n")
+    told, script = out.file.getvalue().split("Script that reproduces it\n\n")
     assert max(map(len, told.splitlines())) <= width
     assert told.count("1/60") == (120 if counterexample is LONG else 0)
     assert script == document["script"]

@@ -77,7 +77,7 @@ def test_a_killed_run_goes_on_to_the_same_bytes(tmp_path: Path, whole: dict[str,
     records = whole["mine.jsonl"].count(b"\n")
     killed(tmp_path / "out", whole, records - 20, b'{"record":"result","ta')
     ran = certify(*SAME, "--resume", output=tmp_path / "out")
-    assert f"Going on behind {records - 20} records of {tmp_path / 'out'}" in ran.stderr
+    assert f"Continuing after {records - 20} records of {tmp_path / 'out'}" in ran.stderr
     assert (ran.exit_code, contents(tmp_path / "out")) == (0, whole)
 
 
@@ -102,7 +102,7 @@ def test_what_is_finished_is_not_judged_again(tmp_path: Path, whole: dict[str, b
     for name in ("mine.json", "mine.jsonl"):
         (output / name).write_bytes(whole[name])
     ran = certify("--mode", "quick", "--resume", output=output)
-    assert f"Going on behind {whole['mine.jsonl'].count(bytes([10]))} records" in ran.stderr
+    assert f"Continuing after {whole['mine.jsonl'].count(bytes([10]))} records" in ran.stderr
     assert (ran.exit_code, contents(output)) == (0, whole)
 
 
@@ -159,13 +159,11 @@ def test_it_is_said_what_becomes_of_unfinished_evidence(
     arguments = ["certify", "./mine.py:Mine", *SAME, "--output", str(tmp_path / "out")]
     ran = runner.invoke(cli, arguments)
     assert isinstance(ran.exception, Enough)
-    assert f"killed run at {part} is replaced; --resume goes on with it" in " ".join(
-        ran.stderr.split()
-    )
+    assert f"interrupted run at {part}; --resume would continue it" in " ".join(ran.stderr.split())
     assert not part.exists()
     ran = runner.invoke(cli, [*arguments, "--resume"])
     records = tmp_path / "out" / "mine.jsonl"
-    assert f"There is nothing to go on with at {records}: starting anew" in ran.stderr
+    assert f"No interrupted run at {records}; starting a new one" in ran.stderr
 
 
 def test_evidence_that_cannot_be_written_is_named(tmp_path: Path) -> None:
@@ -225,7 +223,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, whole: dict[str, b
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The evidence so far is kept: go on with --resume." in told
+    assert "The evidence so far is kept; --resume continues." in told
     assert "Traceback" not in told
     assert whole["mine.jsonl"].startswith(part.read_bytes())
 

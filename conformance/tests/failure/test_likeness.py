@@ -84,8 +84,8 @@ def test_what_is_wrong_in_its_own_way_matches_nothing() -> None:
     assert found.matches == {}
     assert found.compared > 50
     told = {"likeness": likeness_to_json(found)}
-    said = f"looks like none of {found.compared} known faults, on {len(found.cases)} failing cases"
-    assert [*words.likeness(told)] == [said]
+    count = f"{found.compared} known faults on {len(found.cases)} cases"
+    assert [*words.likely_cause(told)] == [f"Matches nothing known: differs from {count}."]
 
 
 def test_a_right_verifier_is_compared_with_nothing() -> None:
@@ -103,8 +103,14 @@ def test_another_algorithm_is_named() -> None:
     # A mutant of the museum is the same.
     assert found.matches["block-flag-ignored"] == len(found.cases)
     told = {"likeness": likeness_to_json(found)}
-    (said,) = words.likeness({"likeness": {**told["likeness"], "left_out": []}})
-    assert said.startswith("looks like `token verification` or `block-flag-ignored`: identical on ")
+    count = len(found.cases)
+    alike = f"(identical on {count} of {count} cases): check "
+    first, second, seen = words.likely_cause({"likeness": {**told["likeness"], "left_out": []}})
+    runs = "which algorithm runs: the adapter declares block."
+    assert first == f"Looks like `token verification` {alike}{runs}"
+    reaches = "whether the option for block verification reaches the verifier."
+    assert second == f"or like `block-flag-ignored` {alike}{reaches}"
+    assert seen == "Seen in vllm-project/vllm-ascend#15673."
 
 
 class Heated(Token):
@@ -183,8 +189,8 @@ def test_what_is_left_out_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     found = of_one_row(EXHIBITS["bonus-from-draft"].make())
     assert found is not None
     assert len(found.left_out) > 40
-    *_, last = words.likeness({"likeness": likeness_to_json(found)})
-    assert last == f"{len(found.left_out)} more known faults were not compared"
+    *_, last = words.likely_cause({"likeness": likeness_to_json(found)})
+    assert last == f"{len(found.left_out)} known faults were not compared."
 
 
 def test_its_part_of_a_certificate_follows_the_schema() -> None:
@@ -193,4 +199,17 @@ def test_its_part_of_a_certificate_follows_the_schema() -> None:
     part = schema("certificate")["$defs"]["likeness"]
     told = likeness_to_json(found)
     assert set(told) == set(part["required"])
-    assert told["matches"] == [{"fault": "bonus-from-draft", "identical": len(found.cases)}]
+    assert told["matches"] == [
+        {
+            "fault": "bonus-from-draft",
+            "identical": len(found.cases),
+            "check": "which row the bonus is drawn from: the target's row L, "
+            "not a row of the draft",
+            "seen_in": [],
+        }
+    ]
+
+
+def test_every_mutant_says_what_to_check() -> None:
+    unsaid = [each.id for each in MUTANTS if not each.check or each.check.endswith(".")]
+    assert unsaid == []

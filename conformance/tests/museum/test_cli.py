@@ -36,7 +36,7 @@ def test_one_is_told_in_words() -> None:
     assert "  https://github.com/huggingface/transformers/issues/28508" in lines
     assert "  breaks: law.lossless, length.bounded" in lines
     assert "  law.lossless on exact generic.v2.l1 by 0.12" in lines
-    assert lines[-1] == "1 mutants, 0 controls, mode quick, lanes exact: all as they must"
+    assert lines[-1] == "1 mutants, 0 controls, mode quick, lanes exact: all as required"
 
 
 def test_json_follows_its_schema() -> None:
@@ -61,7 +61,7 @@ def test_a_survivor_is_told_and_exits_with_1(survivor: str) -> None:
     ran = run(survivor)
     assert ran.exit_code == 1
     assert "  law.lossless survived on exact generic.v2.l1" in ran.stdout.splitlines()
-    assert ran.stdout.splitlines()[-1].endswith("not as they must: survives")
+    assert ran.stdout.splitlines()[-1].endswith("wrong results: survives")
     assert json.loads(run(survivor, "--json").stdout)["exhibits"][0]["as_it_must"] is False
 
 
@@ -82,7 +82,7 @@ def test_all_are_tabled(monkeypatch: pytest.MonkeyPatch, survivor: str) -> None:
 def test_an_unknown_name_is_a_usage_error() -> None:
     ran = run("nobody")
     assert ran.exit_code == 2
-    assert "there is no mutant or control 'nobody'" in ran.stderr
+    assert "no mutant or control is called 'nobody'" in ran.stderr
 
 
 def test_a_record_keeps_all_rows_but_those_that_are_judged(tmp_path: Path) -> None:
@@ -100,4 +100,4 @@ def test_a_record_keeps_all_rows_but_those_that_are_judged(tmp_path: Path) -> No
     assert len(record.read_text().splitlines()) == 4
     refused = run(first, "--record", str(record))
     assert refused.exit_code == 2
-    assert "lanes, mode and seed are those of the --record" in refused.output
+    assert "--record sets the lanes, mode and seed" in refused.output

@@ -115,15 +115,18 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     assert texts(page, "h1") == ["lossy 1.0"]
     assert texts(page, "title")[0] == "lossy does not conform · draftproof"
     assert texts(page, "h3") == [
-        "Requirements",
+        "Likely cause",
         "The smallest counterexample found",
-        "What was observed",
+        "Script that reproduces it",
+        "Failed requirements",
+        "All requirements",
+        "Distances, lengths and chance",
         "The suite on trial",
         "Every finding",
         "How it was judged",
         "Known failures",
-        "What passing does not mean",
-        "How to repeat it",
+        "What a pass does not guarantee",
+        "Judge it again",
     ]
     table = page.split('<table class="requirements">')[1].split("</table>")[0]
     rows = re.findall(r'<th scope="row">([a-z.]+)<', table)
@@ -136,7 +139,7 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     ]
     said = texts(page, "dd")
     assert "fail: it is lossy" in said
-    assert "the probe lane is blind: it draws elsewhere" in said
+    assert "the probe lane cannot see this adapter: it draws elsewhere" in said
     items = texts(page, "li")
     assert "law.lossless fails at V=2, L=1, K=1: distance 1/4" in items
     cells = texts(page, "td")
@@ -144,7 +147,8 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
     assert "[1] then 0" in texts(page, "th")
     links = [a["href"] for a, _ in Elements(page).all("a")]
     assert links == ["https://example.org/issues/1"]
-    assert texts(page, "pre") == [REPEAT]
+    script = "draftproof explain CERTIFICATE.json --script reproduce.py"
+    assert texts(page, "pre") == [script, REPEAT]
     assert "It says nothing about other inputs." in texts(page, "p")
 
 
@@ -215,16 +219,18 @@ def test_the_matrix_is_a_table_of_its_own_box(page: str) -> None:
     ]
     marked = [a["aria-label"] or "" for a, text in elements.all("span") if text == "●"]
     assert sum(label.startswith("killed as it must be: ") for label in marked) == len(must) > 100
-    assert any("The suite's own trial, as draftproof" in text for text in texts(page, "p"))
+    assert any(
+        "The suite's own results, shipped with draftproof" in text for text in texts(page, "p")
+    )
 
 
 def test_a_matrix_can_be_given() -> None:
     given = {**KILL_MATRIX, "exhibits": [{**KILL_MATRIX["exhibits"][0], "as_it_must": False}]}
     page = rendered([], "html", kill_matrix=given)
-    (told,) = (text for text in texts(page, "p") if "As it was given to this report" in text)
-    assert f"not as they must: {given['exhibits'][0]['id']}" in told
+    (told,) = (text for text in texts(page, "p") if "Results passed to this report" in text)
+    assert f"wrong results: {given['exhibits'][0]['id']}" in told
     empty = rendered([], "html", kill_matrix={**KILL_MATRIX, "exhibits": []})
-    assert "No exhibit was judged: there is nothing to show." in texts(empty, "p")
+    assert "No mutant was judged." in texts(empty, "p")
 
 
 # --- colours -----------------------------------------------------------------------------

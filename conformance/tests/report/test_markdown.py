@@ -16,7 +16,15 @@ def test_the_verdict_comes_first_and_the_worst_requirement_next(failing: dict[st
     assert table[2].startswith("| law.lossless | **fail** | exact | 2.50e-01 | 1.00e-05 |")
     assert "| number.dtypes | **error** |  | 1.00e-08 | 1.00e-05 |  |" in table[4:]
     assert "- **law.lossless**: fail: it is lossy" in lines
-    assert "- **law.lossless** fails as is known: <https://example.org/issues/1>" in lines
+    assert "- **law.lossless**: <https://example.org/issues/1>" in lines
+    heads = [line for line in lines if line.startswith("### ")]
+    assert heads[:4] == [
+        "### Likely cause",
+        "### The smallest counterexample found",
+        "### Script that reproduces it",
+        "### Failed requirements",
+    ]
+    assert "    should   0 ·" in lines
     assert "drafted: [1]" in lines
     assert "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTER" in lines
     assert "It says nothing about other inputs." in lines

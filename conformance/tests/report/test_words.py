@@ -93,10 +93,12 @@ def test_chance_is_told_with_what_would_have_been_seen(
     conforming: dict[str, Any], failing: dict[str, Any]
 ) -> None:
     budget, told = words.chance(found(conforming))
-    assert "at most 1e-09, split over 100 tests; seed 7" in budget
-    assert told.endswith("2.00e-02; one of 3.00e-02 would have failed with probability 0.90")
+    assert budget == (
+        "A correct verifier would fail this run with probability at most 1e-09 (100 tests, seed 7)."
+    )
+    assert told.endswith("below 2.00e-02; one of 3.00e-02 would be caught 90% of the time")
     _, told, _ = words.chance(found(failing))
-    assert told.endswith("; no bias would have failed with probability 0.90")
+    assert told.endswith("; none would be caught 90% of the time")
 
 
 @pytest.mark.parametrize(
@@ -125,8 +127,51 @@ def test_what_certify_may_not_skip_is_told(certificate: Make, decision: Make) ->
         decision("batch.ragged", verdict="skipped", applies=False),
     ]
     (told,) = words.owing(found(certificate(*skips, mode="certify", verdict="inconclusive")))
-    assert told.endswith("can be asked: law.lossless is open")
+    assert told == "mode certify needs a verdict on every MUST; skipped: law.lossless"
     assert not list(words.owing(found(certificate(*skips))))
+
+
+def test_failures_of_one_distribution_are_one_group(decision: Make) -> None:
+    wrong = [
+        decision(each, verdict="fail", distance=0.25) for each in ("law.lossless", "random.fresh")
+    ]
+    raised = decision("law.prefix", verdict="fail", distance=None, detail="it raised IndexError")
+    should = decision("random.one", verdict="fail", level="SHOULD", detail="it gives 1")
+    first, second, third = words.groups([decision(), should, *wrong, raised])
+    assert (first.reason, first.decisions) == ("wrong distribution", tuple(wrong))
+    assert (second.reason, second.decisions) == ("it raised IndexError", (raised,))
+    assert (third.reason, third.decisions) == ("it gives 1", (should,))
+    batch = [
+        decision(each, verdict="fail", distance=0.25) for each in ("batch.order", "batch.large")
+    ]
+    assert [each.reason for each in words.groups(batch)] == ["case generic.v2.l1"] * 2
+    assert words.failing([should, *wrong]) == "2 requirements fail"
+    assert words.folded([should, *wrong, decision()]) == "1 pass"
+
+
+def test_a_lane_has_a_name_that_says_what_was_run() -> None:
+    assert [words.lane(each) for each in ("exact", "run", None)] == ["exact", "calls", ""]
+
+
+def test_a_likely_cause_says_what_to_check_and_where_it_was_seen() -> None:
+    seen = ["https://github.com/vllm-project/vllm/pull/8320", "xLLM, found by running it"]
+    match = {"fault": "x", "identical": 2, "check": "the residual", "seen_in": seen}
+    told = {"cases": ["a", "b"], "compared": 5, "left_out": [], "matches": [match]}
+    assert [*words.likely_cause({"likeness": told})] == [
+        "Looks like `x` (identical on 2 of 2 cases): check the residual.",
+        "Seen in vllm-project/vllm#8320, xLLM.",
+    ]
+    told["matches"] = [{"fault": name, "identical": 1} for name in "abcde"]
+    assert [*words.likely_cause({"likeness": told})] == [
+        "Looks like `a` (identical on 1 of 2 cases).",
+        "or like `b` (identical on 1 of 2 cases).",
+        "or like `c` (identical on 1 of 2 cases).",
+        "2 more known faults are identical on as many cases.",
+    ]
+    assert [*words.likely_cause({"likeness": {**told, "matches": []}})] == [
+        "Matches nothing known: differs from 5 known faults on 2 cases."
+    ]
+    assert [*words.likely_cause({"verdict": "conforms"})] == []
 
 
 def test_what_is_emitted_is_spoken() -> None:
@@ -158,12 +203,12 @@ def test_what_is_emitted_is_spoken() -> None:
         ),
         (
             {"grade": "sampled", "bound": 0.03, "detectable": 0.02, "power": 0.9},
-            "sampled, off by at most 3.00e-02 (2.00e-02 would have failed with probability 0.90)",
+            "sampled, off by at most 3.00e-02 (2.00e-02 would be caught 90% of the time)",
             "sampled within 3.00e-02",
         ),
         (
             {"grade": "sampled", "bound": 0.03, "detectable": None, "power": 0.9},
-            "sampled, off by at most 3.00e-02 (no bias would have failed with probability 0.90)",
+            "sampled, off by at most 3.00e-02 (no bias would be caught 90% of the time)",
             "sampled within 3.00e-02",
         ),
     ],

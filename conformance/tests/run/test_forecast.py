@@ -55,7 +55,7 @@ def test_the_first_few_lie_far_from_each_other() -> None:
 
 
 def test_a_case_that_is_not_there_is_named() -> None:
-    with pytest.raises(UnknownCase, match=r"asks no case 'generic\.v1'"):
+    with pytest.raises(UnknownCase, match=r"matches 'generic\.v1'\."):
         forecast(campaign("generic.v1"))
 
 
@@ -88,14 +88,14 @@ def test_lanes_that_are_blind_are_told(tmp_path: Path) -> None:
     )
     code, text = told(f"{file}:Opaque", "--mode", "quick", "--case", "generic.v2.l1")
     assert code == 0
-    assert "  the exact lane is blind: " in text
+    assert "  the exact lane cannot see this adapter: " in text
 
 
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--format", "junit"), "--plan judges nothing, and makes no junit: it takes --json"),
-        (("--search", "5"), "--plan does not search: it takes no --search"),
+        (("--format", "junit"), "--plan cannot print junit; use --json"),
+        (("--search", "5"), "--plan cannot be combined with --search"),
     ],
 )
 def test_what_a_plan_cannot_do_is_told(more: tuple[str, ...], message: str) -> None:

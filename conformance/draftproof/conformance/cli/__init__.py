@@ -16,42 +16,52 @@ from draftproof.conformance.cli.documents import echo
 from draftproof.conformance.protocol.supervision import supervised
 
 EXIT_CODES = {
-    0: "every adapter conforms, or fails only in what is known to",
-    1: "an adapter does not conform, a mutant survives, or a claim or a theorem does not hold",
-    2: "usage: an unknown name, an unreadable, unwritable or invalid file",
+    0: "every adapter conforms, or fails only what --known-failures lists",
+    1: "an adapter does not conform, a mutant survives, a claim does not hold",
+    2: "usage: an unknown name; a missing, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
-    4: "inconclusive: no adapter fails, but not everything could be decided",
-    5: "malformed evidence: a certificate, proof or vector breaks its schema or does not check",
-    6: "passes in part: nothing fails, and not all cases were asked",
-    70: "a defect of draftproof itself",
+    4: "inconclusive: no requirement fails, and some could not be decided",
+    5: "malformed evidence: a file breaks its schema or was changed",
+    6: "passes some cases: no requirement fails, and not all cases were judged",
+    70: "a bug in draftproof",
     130: "interrupted",
-    141: "the reader of the output went away",
+    141: "output pipe closed",
 }
 """The meaning of exit codes. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
 
 
-COMMANDS = {
-    "audit": ("audit", "Judge a log of tokens and rows"),
-    "certify": ("judging", "Judge adapters and certify them"),
-    "check-certificate": ("checking", "Check certificates against their evidence"),
-    "checkpoint": ("checkpoint", "Write a model whose distribution is known"),
-    "claims": ("theorems", "Print the ledger of claims"),
-    "compare": ("exact", "Compare all algorithms with the optima"),
-    "diff": ("differing", "Compare certificates before and after"),
-    "engine": ("engine", "Judge a whole engine by its output"),
-    "explain": ("explaining", "Explain what a certificate found"),
-    "init": ("starting", "Write an adapter, its test and a workflow"),
-    "law": ("exact", "Print the exact law of an algorithm"),
-    "list": ("listing", "List algorithms, adapters, requirements"),
-    "matrix": ("matrix", "Judge the verifiers of released engines"),
-    "mutants": ("mutants", "Judge verifiers that are wrong on purpose"),
-    "optimum": ("exact", "Print the certified optima"),
-    "prove": ("theorems", "Prove or refute a claim for all p and q"),
-    "report": ("reporting", "Show certificates, judge nothing"),
-    "sign": ("signing", "Sign certificates"),
-    "vectors": ("vectors", "Write, check and format test vectors"),
+GROUPS = {
+    "Certify a verifier": {
+        "init": ("starting", "Write an adapter, its test and a workflow"),
+        "certify": ("judging", "Judge adapters and certify them"),
+        "explain": ("explaining", "Explain a failure, write a script"),
+        "list": ("listing", "List algorithms, adapters and cases"),
+    },
+    "Engines and servers": {
+        "checkpoint": ("checkpoint", "Write a model with a known distribution"),
+        "engine": ("engine", "Judge an engine or server by its output"),
+        "audit": ("audit", "Judge a log of tokens and probabilities"),
+        "matrix": ("matrix", "Judge the verifiers of released engines"),
+    },
+    "Exact reference": {
+        "law": ("exact", "Print an algorithm's exact distribution"),
+        "optimum": ("exact", "Print the certified optima"),
+        "compare": ("exact", "Compare all algorithms with the optima"),
+        "prove": ("theorems", "Prove or refute a claim for all p and q"),
+        "claims": ("theorems", "Print the ledger of claims"),
+    },
+    "Evidence": {
+        "report": ("reporting", "Show certificates in any format"),
+        "diff": ("differing", "Compare certificates before and after"),
+        "check-certificate": ("checking", "Check certificates against their evidence"),
+        "sign": ("signing", "Sign certificates"),
+        "mutants": ("mutants", "Judge verifiers with known faults"),
+        "vectors": ("vectors", "Write, check and format test vectors"),
+    },
 }
-"""The module beside this one that has each command, and the command in a line."""
+"""The commands by group: the module beside this one that has each, and the command in a line."""
+
+COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
 class Commands(click.Group):
@@ -76,16 +86,33 @@ class Commands(click.Group):
             if isinstance(each, click.Command) and each.name == cmd_name
         )
 
-    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write each command and its line."""
-        with formatter.section("Commands"):
-            formatter.write_dl([(name, COMMANDS[name][1]) for name in self.list_commands(ctx)])
+    def format_commands(
+        self,
+        ctx: click.Context,  # noqa: ARG002  # click's
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write each group of commands, a line for each."""
+        widest = max(map(len, COMMANDS))
+        for title, group in GROUPS.items():
+            with formatter.section(title):
+                # All groups have the same columns.
+                formatter.write_dl(
+                    [(name.ljust(widest), text) for name, (_, text) in group.items()]
+                )
+
+    def format_epilog(
+        self,
+        ctx: click.Context,  # noqa: ARG002  # click's
+        formatter: click.HelpFormatter,
+    ) -> None:
+        """Write the exit codes as a table."""
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), text) for code, text in EXIT_CODES.items()])
 
 
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: " + "; ".join(f"{code} {text}" for code, text in EXIT_CODES.items()) + ".",
 )
 @click.version_option(version("draftproof"), prog_name="draftproof")
 def cli() -> None:
@@ -123,6 +150,6 @@ def exit_code() -> int:
         return 2
     except Exception:
         echo(traceback.format_exc().rstrip("\n"), err=True)
-        echo("This is a defect of draftproof itself; please report it.", err=True)
+        echo("This is a bug in draftproof; please report it.", err=True)
         return 70
     return 0

@@ -32,7 +32,7 @@ _CODES = {"no alarm": 0, "alarm": 1, "inconclusive": 4}
 def _number(_: click.Context, param: click.Parameter, value: float | None) -> float | None:
     """Return a number that is one: click takes nan for a float in every range."""
     if value is not None and not isfinite(value):
-        raise click.BadParameter(f"{value} is no finite number", param=param)
+        raise click.BadParameter(f"{value} is not a finite number", param=param)
     return value
 
 
@@ -66,7 +66,7 @@ def _number(_: click.Context, param: click.Parameter, value: float | None) -> fl
     "--rate",
     type=click.FloatRange(1e-6, 1e12),
     callback=_number,
-    help="Tokens a second, for the plan.",
+    help="Tokens per second, for --plan.",
 )
 @as_json
 def audit(

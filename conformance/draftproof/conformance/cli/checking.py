@@ -29,11 +29,11 @@ from draftproof.reference.extras import installation
 @click.command("check-certificate")
 @options.certificate_files
 @click.option("--rerun", is_flag=True, help="Judge again, with the same seeds, and compare.")
-@click.option("--adapter", "name", help="Import this adapter, and compare or rerun it.")
+@click.option("--adapter", "name", help="Compare or rerun this adapter.")
 @click.option(
     "--trust",
     is_flag=True,
-    help="With --rerun: run what the certificate names, a file, a module or a command.",
+    help="Let --rerun run the file, module or command that the certificate names.",
 )
 @click.option(
     "--evidence",
@@ -52,7 +52,7 @@ from draftproof.reference.extras import installation
     "--require",
     "required",
     type=click.Choice((CONFORMS,)),
-    help="Exit with 1 if a certificate says anything else.",
+    help="Exit with 1 if a certificate has another verdict.",
 )
 @worked_by
 @as_json

@@ -44,8 +44,10 @@ def _rational(_: click.Context, param: click.Parameter, value: Any) -> Rational:
     metavar="RATIONAL",
     help="Temperature at which engines sample.",
 )
-@options.defaulted("--dtype", type=click.Choice(DTYPES), default="float32", help="Of the weights.")
-@options.defaulted("--seed", type=click.IntRange(min=0), default=0, help="Of the rows.")
+@options.defaulted(
+    "--dtype", type=click.Choice(DTYPES), default="float32", help="Dtype of the weights."
+)
+@options.defaulted("--seed", type=click.IntRange(min=0), default=0, help="Seed of the rows.")
 @as_json
 def checkpoint(out: Path, as_json: bool, **settings: Any) -> None:
     """Write a model to OUT whose distribution is known, to judge an engine with.

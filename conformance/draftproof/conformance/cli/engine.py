@@ -43,26 +43,27 @@ if TYPE_CHECKING:
 )
 @click.option("--model", help="Name of the server's model. [default: its only one]")
 @click.option(
-    "--rows", "rows_file", required=True, type=options.NEW_FILE, help="rows.json of the checkpoint."
+    "--rows", "rows_file", required=True, type=options.NEW_FILE, help="The checkpoint's rows.json."
 )
 @options.defaulted(
     "--tokens-at-most",
     "tokens",
     type=click.IntRange(min=1),
     default=200_000,
-    help="Tokens asked for; a file is read whole.",
+    help="Most tokens to generate; a file is read whole.",
 )
 @click.option(
     "--dtype",
     type=click.Choice(("float32", "bfloat16")),
-    help="Of the engine. [default: the rows']",
+    help="Dtype of the engine. [default: the rows']",
 )
 @click.option("--draft-length", type=click.IntRange(min=1), help="Tokens drafted in a step.")
 @options.output_folder(
-    default=Path("certificates"), help="The folder for the certificate and its evidence."
+    default=Path("certificates"), help="Folder for the certificate and its evidence."
 )
-@options.form(help="What is printed.")
-@click.option("--resume", is_flag=True, help="Go on where a run that was killed has stopped.")
+@options.form(help="Format of the report.")
+@options.verbose
+@click.option("--resume", is_flag=True, help="Continue an interrupted run.")
 @options.seed
 @as_json
 def engine(
@@ -78,6 +79,7 @@ def engine(
     output: Path,
     form: str,
     resume: bool,
+    verbose: bool,
     seed: int | None,
     as_json: bool,
 ) -> None:
@@ -88,7 +90,9 @@ def engine(
     `generate`, or a class that makes one from the folder of the checkpoint.
     """
     if sum(each is not None for each in (adapter, url, written_file)) != 1:
-        raise click.UsageError("name one of: an ADAPTER, a server with --url, a file with --tokens")
+        raise click.UsageError(
+            "name exactly one: an ADAPTER, a server with --url, or a file with --tokens"
+        )
     if control_url is not None and url is None:
         raise click.UsageError("--control-url belongs to --url: an ADAPTER is its own control")
     from draftproof.conformance.checkpoint.rows import UnreadableRows, read_rows
@@ -120,7 +124,7 @@ def engine(
     elif form == "terminal":
         from draftproof.conformance.report import terminal
 
-        terminal.print_certificate(terminal.console(), document, path)
+        terminal.print_certificate(terminal.console(), document, path, verbose=verbose)
     else:
         print_report(rendered([document], form))
     sys.exit(code)

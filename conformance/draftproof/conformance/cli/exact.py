@@ -47,14 +47,12 @@ _MOST_DRAWS = 300_000
 @click.command()
 @click.argument("algorithm")
 @instance_file
-@click.option(
-    "--rho", help="The factor of k_seq, a rational such as 3/2; by default the least one."
-)
+@click.option("--rho", help="Factor of k_seq, a rational such as 3/2. [default: the least]")
 @as_json
 def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> None:
-    """Print the exact law of what ALGORITHM emits on an instance ("-" reads standard input).
+    """Print the exact distribution of ALGORITHM on an instance ("-" reads standard input).
 
-    ALGORITHM is one of `draftproof list`, or a verifier's text at ./file.py:function.
+    ALGORITHM is a name of `draftproof list algorithms`, or a verifier's text at ./file.py:function.
     """
     from draftproof.conformance.report import terminal
 

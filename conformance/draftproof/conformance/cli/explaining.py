@@ -27,15 +27,15 @@ from draftproof.conformance.report.words import worst_first
 @click.command()
 @click.argument("certificate", metavar="CERTIFICATE.json")
 @click.option(
-    "--script", "output", type=options.NEW_FILE, help="The file for the reproduction script."
+    "--script", "output", type=options.NEW_FILE, help="File for the script that reproduces it."
 )
-@click.option("--traceback", is_flag=True, help="Run the script, and show what it raises.")
+@click.option("--traceback", is_flag=True, help="Run the script and show its traceback.")
 @as_json
 def explain(certificate: str, output: Path | None, traceback: bool, as_json: bool) -> None:
-    """Explain what a certificate found ("-" reads standard input), and how to see it oneself.
+    """Explain a failed certificate ("-" reads standard input).
 
-    Prints the smallest counterexample in words, its rows, the observed law beside the expected one,
-    and a script of a dozen lines that needs torch and the adapter alone.
+    Prints the likely cause, the smallest counterexample with its probabilities, the failed
+    requirements, and a script that reproduces it with only torch and the adapter.
     """
     found = _read(certificate)
     document = _explanation(found, certificate)
@@ -95,7 +95,7 @@ def _trace(document: Mapping[str, Any]) -> None:
     shown = document["counterexample"]
     if document["script"] is None or not raised_share(shown):
         reason = document["reason"] or "the counterexample raises no error"
-        raise click.UsageError(f"there is no traceback to show: {reason}")
+        raise click.UsageError(f"no traceback to show: {reason}")
     # Where the program is, and what it imports, is found from here, as it was by `certify`.
     command = [sys.executable, "-c", document["script"]]
     subprocess.run(command, stdout=sys.stderr.fileno(), check=False)  # noqa: S603  # as asked
@@ -124,14 +124,14 @@ def _without_counterexample(found: Mapping[str, Any]) -> str:
     if found["mode"] != "certify":
         again += ["--case", failed["worst"]["case"]]
     return (
-        f"the certificate has no counterexample: only laws of one call, and of batches, have one, "
-        f"where the exact or the probe lane decides them. The case of {failed['id']} is "
+        f"the certificate has no counterexample: Draftproof reduces only failures of single calls "
+        f"and of batches, on the exact or the probe lane. {failed['id']} fails on case "
         f"{failed['worst']['case']}; judge it again with: {shlex.join(again)}"
     )
 
 
 def _write(document: Mapping[str, Any], output: Path) -> None:
     if document["script"] is None:
-        raise click.UsageError(f"there is no script to write: {document['reason']}")
+        raise click.UsageError(f"no script to write: {document['reason']}")
     with written_to(output):
         write_output(document["script"], output)

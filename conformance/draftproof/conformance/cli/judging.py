@@ -63,46 +63,45 @@ if TYPE_CHECKING:
     "harnesses",
     multiple=True,
     metavar="COMMAND",
-    help="Judge a program of any language, over its stdin and stdout.",
+    help="Judge a program in any language, over stdin and stdout.",
 )
 @click.option(
     "--source",
     metavar="PATH",
     default="",
-    help="Judge an ENGINE as it is in a checkout (PATH#COMMIT: at a commit), a folder or a wheel.",
+    help="Source of an ENGINE: a wheel, a folder, a checkout (PATH#COMMIT).",
 )
-@options.mode(help="How many cases; certify has all, skips nothing and excuses nothing.")
+@options.mode(help="Cases to judge; certify judges all and excuses no failure.")
 @click.option(
     "--case",
     "cases",
     multiple=True,
     metavar="PATTERN",
-    help="Only these cases, such as 'generic.*', or all but '!wide.*'. [default: all]",
+    help="Judge only cases such as 'generic.*', or all but '!wide.*'. [default: all]",
 )
 @options.output_folder(
-    default=Path("certificates"), help="The folder for certificates and their evidence."
+    default=Path("certificates"), help="Folder for certificates and their evidence."
 )
-@options.form(help="What is printed.")
-@click.option("--resume", is_flag=True, help="Go on where a run that was killed has stopped.")
+@options.form(help="Format of the report.")
+@click.option("--resume", is_flag=True, help="Continue an interrupted run.")
 @click.option(
     "--known-failures",
     type=options.NEW_FILE,
     metavar="FILE",
-    help="Requirements that are known to fail: on each line an id and the link to its issue.",
+    help="File of known failures: each line a requirement and a link.",
 )
-@options.lanes(
-    help="Only the lanes named; the strongest that can see the adapter decides. [default: all]"
-)
+@options.lanes(help="Use only these lanes, the strongest possible first. [default: all]")
 @options.seed
 @click.option(
     "--search",
     "examples",
-    metavar="EXAMPLES",
+    metavar="N",
     type=click.IntRange(min=1),
-    help="Also search as many examples for the rows that hurt most; 200 find most faults.",
+    help="Also search N generated inputs for counterexamples.",
 )
-@click.option("--plan", "is_planned", is_flag=True, help="Say how long it takes; judge nothing.")
+@click.option("--plan", "is_planned", is_flag=True, help="Print how long it takes; judge nothing.")
 @click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
+@options.verbose
 @takes_store
 @worked_by
 @as_json
@@ -116,21 +115,24 @@ def certify(
     known_failures: Path | None,
     is_planned: bool,
     traceback: bool,
+    verbose: bool,
     as_json: bool,
     stored: Stored,
     working: Mapping[str, Any],
     **asked: Any,
 ) -> None:
-    """Judge adapters and write a certificate for each, its evidence and a badge.
+    """Judge adapters; write a certificate, its evidence and a badge for each.
 
-    An ADAPTER is a built-in name (see `draftproof list`), package.module:attribute or
-    ./file.py:attribute; the attribute is an adapter, or a class that makes one. It may be an
-    ENGINE, such as vllm, for all methods that the installed package has, or ENGINE:METHOD; then
-    only the cases of the matrix are asked, unless --mode or --case is given.
+    An ADAPTER is a built-in name (see `draftproof list adapters`), package.module:attribute or
+    ./file.py:attribute, where the attribute is an adapter or a class without arguments. An ENGINE
+    such as vllm stands for all methods of the installed package, ENGINE:METHOD for one; both are
+    judged on the cases of the matrix unless --mode or --case is given.
     """
     form = "json" if as_json else form
     if not adapters and not harnesses:
-        raise click.UsageError("name an ADAPTER, or a --harness")
+        raise click.UsageError(
+            "name an ADAPTER, or a --harness; `draftproof list adapters` shows the built-in ones"
+        )
     terms = _terms(known_failures, **asked)
     own = _of_engines(adapters, source)
     names = (*own, *(f"harness:{command}" for command in harnesses))
@@ -150,15 +152,16 @@ def certify(
         output.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
+    shown = (_IN_FULL if verbose else _FOLDED) if form == "terminal" else None
     judged: list[_Judged] = []
     for name in names:
         request = _Request(terms_of[name], output, resume, stored, working)
         taken = [each.path for each in judged if each.path]
-        judged.append(_judge(loaded[name], request, taken, shown=form == "terminal"))
+        judged.append(_judge(loaded[name], request, taken, shown=shown))
     code = gravest({each.code for each in judged})
     documents = [each.certificate for each in judged if each.certificate]
     if known_failures is not None and (fixed := no_longer_known(documents)):
-        told = f"{', '.join(fixed)} does not fail any more: remove it"
+        told = f"no longer failing: {', '.join(fixed)}; remove these lines"
         echo(f"Error: {known_failures}: {told}", err=True)
         code = code if code in (5, 3) else 2
     outcome = {"certificates": documents, "errors": _errors(names, judged), "exit_code": code}
@@ -178,8 +181,8 @@ def _terms(
     """Return the terms of a campaign, those that are left to it left out."""
     if mode == "certify" and (cases or lanes or known_failures or seed is not None):
         raise click.UsageError(
-            "--mode certify asks every case, uses every lane, excuses no failure and draws a fresh "
-            "seed: it takes no --case, no --lane, no --known-failures and no --seed"
+            "--mode certify judges every case on every lane with a new seed: it takes no --case, "
+            "--lane, --known-failures or --seed"
         )
     terms: dict[str, Any] = {"mode": mode, "examples": examples or 0}
     terms |= {"cases": cases} if cases else {}
@@ -214,12 +217,12 @@ def _of_engines(adapters: Sequence[str], source: str) -> dict[str, dict[str, Any
             if method.cases and not is_told:
                 names[place]["cases"] = method.cases
                 echo(
-                    f"{place}: only the cases {', '.join(method.cases)} are asked: {method.why}; "
-                    f"--case '*' asks all",
+                    f"{place}: judging only the cases {', '.join(method.cases)}: {method.why}; "
+                    f"--case '*' judges all",
                     err=True,
                 )
     if source and not is_engine:
-        raise click.UsageError("--source is of an ENGINE, such as vllm; none is named")
+        raise click.UsageError("--source needs an ENGINE, such as vllm")
     if is_engine:
         # Triton decides when a kernel is defined.
         os.environ.update({k: v for k, v in interpreting().items() if k not in os.environ})
@@ -231,9 +234,9 @@ def _foretell(adapters: Sequence[tuple[_Loaded, Mapping[str, Any]]], form: str) 
     from draftproof.conformance.report.words import duration
 
     if form not in ("terminal", "json"):
-        raise click.UsageError(f"--plan judges nothing, and makes no {form}: it takes --json")
+        raise click.UsageError(f"--plan cannot print {form}; use --json")
     if any(terms["examples"] for _, terms in adapters):
-        raise click.UsageError("--plan does not search: it takes no --search")
+        raise click.UsageError("--plan cannot be combined with --search")
     judged = [_foretold(each, terms) for each, terms in adapters]
     forecasts = [each.forecast for each in judged if each.forecast]
     errors = _errors([each.name for each, _ in adapters], judged)
@@ -250,7 +253,7 @@ def _foretell(adapters: Sequence[tuple[_Loaded, Mapping[str, Any]]], form: str) 
             f"({each['timed']} of them took {duration(each['spent'])})"
         )
         for lane, reason in each["blind"].items():
-            echo(f"  the {lane} lane is blind: {reason}")
+            echo(f"  the {lane} lane cannot see this adapter: {reason}")
     sys.exit(code)
 
 
@@ -358,7 +361,12 @@ class _Judged:
     """With --plan: how long it takes to judge the adapter."""
 
 
-def _judge(loaded: _Loaded, request: _Request, taken: Sequence[Path], *, shown: bool) -> _Judged:
+_FOLDED, _IN_FULL = "folded", "in full"
+
+
+def _judge(
+    loaded: _Loaded, request: _Request, taken: Sequence[Path], *, shown: str | None
+) -> _Judged:
     """Certify one adapter, in none of the places `taken`: print, write, and return the outcome."""
     try:
         if loaded.known is not None:
@@ -367,10 +375,12 @@ def _judge(loaded: _Loaded, request: _Request, taken: Sequence[Path], *, shown: 
             judged = _tried(loaded, lambda: _certified(loaded, request, taken))
     except OSError as error:
         raise click.UsageError(f"cannot write the certificate: {error}") from None
-    if shown and judged.certificate and judged.path:
+    if shown is not None and judged.certificate and judged.path:
         from draftproof.conformance.report import terminal
 
-        terminal.print_certificate(terminal.console(), judged.certificate, judged.path)
+        terminal.print_certificate(
+            terminal.console(), judged.certificate, judged.path, verbose=shown == _IN_FULL
+        )
     return judged
 
 
@@ -502,7 +512,7 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     except KeyboardInterrupt:
         # Before its first record a run leaves nothing.
         if evidence.unfinished(records).exists():
-            echo("The evidence so far is kept: go on with --resume.", err=True)
+            echo("The evidence so far is kept; --resume continues.", err=True)
         raise
     finished, digest = evidence.read_finished(records)
     if stored.store is not None:
@@ -562,7 +572,7 @@ def _seeded(
     try:
         seed = store.seed(asked(loaded.name, terms), subject)
     except DamagedSeed as error:
-        echo(f"{loaded.name}: {error} is damaged, and the recorded seed lost: a new one", err=True)
+        echo(f"{loaded.name}: {error} is damaged; using a new seed", err=True)
         return {}
     if seed is None:
         return {}
@@ -571,7 +581,7 @@ def _seeded(
 
 
 def _tell_of_seed(name: str, seed: int) -> None:
-    echo(f"{name}: seed {seed}, as recorded; --fresh draws a new one", err=True)
+    echo(f"{name}: using the recorded seed {seed}; --fresh draws a new one", err=True)
 
 
 def _kept(records: Path) -> Evidence:
@@ -589,13 +599,13 @@ def _tell_of(records: Path, known: Evidence, *, resume: bool) -> None:
     from draftproof.conformance.evidence import records as evidence
 
     if resume and known.records:
-        echo(f"Going on behind {len(known.records)} records of {records}", err=True)
+        echo(f"Continuing after {len(known.records)} records of {records}", err=True)
     elif resume:
-        echo(f"There is nothing to go on with at {records}: starting anew", err=True)
+        echo(f"No interrupted run at {records}; starting a new one", err=True)
     elif evidence.unfinished(records).exists():
         echo(
-            f"The evidence of a killed run at {evidence.unfinished(records)} is replaced; "
-            f"--resume goes on with it",
+            f"Replacing the evidence of an interrupted run at {evidence.unfinished(records)}; "
+            f"--resume would continue it",
             err=True,
         )
 

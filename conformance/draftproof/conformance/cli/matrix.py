@@ -34,41 +34,41 @@ ROWS = ("draftproof.adapters.engines", "rows.toml")
 )
 @options.output_folder(
     default=Path("matrix"),
-    help="The folder for evidence, matrix.json and matrix.md; what is there is not judged again.",
+    help="Folder for evidence, matrix.json and matrix.md; rows there are kept.",
 )
 @click.option(
     "--check",
     "expected",
     type=options.FILE,
     metavar="FILE",
-    help="A matrix.json that this one must agree with, verdict by verdict.",
+    help="Fail unless every verdict agrees with this matrix.json.",
 )
 @click.option(
     "--history",
     "engines",
     multiple=True,
     metavar="ENGINE",
-    help="Judge every release of an ENGINE, such as vllm, or of ENGINE:METHOD, instead of rows.",
+    help="Judge every release of an ENGINE or ENGINE:METHOD, such as vllm.",
 )
 @click.option(
     "--since",
     type=click.DateTime(["%Y-%m-%d"]),
     metavar="DAY",
-    help="The day on which a history begins. [default: 18 months ago]",
+    help="First day of the history. [default: 18 months ago]",
 )
 @click.option(
     "--source",
     metavar="CHECKOUT",
     default="",
-    help="The history of a checkout: every commit that touched the verifier's files.",
+    help="Checkout whose commits to the verifier are judged.",
 )
 @click.option(
     "--halve",
     "is_halved",
     is_flag=True,
-    help="Judge only as many versions as it takes to find a change between the first and the last.",
+    help="Bisect: find where the verdict changes between first and last.",
 )
-@options.jobs(help="Rows at a time.")
+@options.jobs(help="Number of rows judged at a time.")
 @as_json
 def matrix(
     file: Path | None,

@@ -33,12 +33,12 @@ from draftproof.spec import MalformedDocument, validate
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
 @click.option("--gated", is_flag=True, help="Judge every fault behind every gate.")
-@options.lanes(help="The lanes, each judged by itself. [default: exact]")
-@options.mode(help="How many cases.")
+@options.lanes(help="Lanes, each used alone. [default: exact]")
+@options.mode(help="Cases to judge.")
 @options.seed
-@options.jobs(help="Processes.")
+@options.jobs(help="Number of processes.")
 @click.option(
-    "--record", type=options.FILE, help="Judge on the terms of this record, and put the rows there."
+    "--record", type=options.FILE, help="Update this record, with its lanes, mode and seed."
 )
 @as_json
 @click.pass_context
@@ -53,16 +53,18 @@ def mutants(
     record: Path | None,
     as_json: bool,
 ) -> None:
-    """Judge verifiers that are wrong on purpose, each in one way that real engines were.
+    """Judge verifiers with one known fault each, most of them seen in real engines.
 
-    Prints what caught each mutant on which lane, and what spared the controls, which are lossless.
-    With IDs, only these. What single runs decide needs no lane. A record is what --json prints.
-    With --gated, a table of faults that act only behind a gate, such as a length or a layout.
+    Prints the requirement, lane and case that catch each mutant; controls are correct and must
+    pass. IDs select some. A record is the output of --json. --gated judges faults that act only
+    behind a gate, such as a length or a layout.
     """
     if record is not None:
         for name in ("lanes", "mode", "seed"):
             if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError("lanes, mode and seed are those of the --record")
+                raise click.UsageError(
+                    "--record sets the lanes, mode and seed: leave out --lane, --mode and --seed"
+                )
         known = read_json(str(record))
         with usage_errors(MalformedDocument):
             validate(known, "mutants")
@@ -79,7 +81,7 @@ def mutants(
     known_ids = {**EXHIBITS, **GATED}
     for name in ids:
         if name not in known_ids:
-            raise click.UsageError(f"there is no mutant or control {name!r}")
+            raise click.UsageError(f"no mutant or control is called {name!r}")
     asked = tuple(dict.fromkeys(lanes)) or ("exact",)
     seed = randbits(48) if seed is None else seed
     rows = kill_matrix(
@@ -202,8 +204,8 @@ def _fate(exhibit: Mapping[str, Any]) -> str:
 
 def _print_trial(out: Console, document: Mapping[str, Any]) -> None:
     tried, wrong = trial(document)
-    missed = f"[bold red]not as they must: {', '.join(wrong)}[/]"
-    out.print(f"{tried}: {missed if wrong else '[green]all as they must[/]'}")
+    missed = f"[bold red]wrong results: {', '.join(wrong)}[/]"
+    out.print(f"{tried}: {missed if wrong else '[green]all as required[/]'}")
 
 
 def _print_in_full(out: Console, exhibit: Mapping[str, Any]) -> None:

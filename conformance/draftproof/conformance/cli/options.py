@@ -31,7 +31,8 @@ mode = partial(defaulted, "--mode", type=click.Choice(MODES), default="standard"
 lanes = partial(click.option, "--lane", "lanes", multiple=True, type=click.Choice(LANES))
 form = partial(defaulted, "--format", "form", type=click.Choice(FORMATS), default="terminal")
 output_folder = partial(defaulted, "--output", type=FOLDER)
+verbose = click.option("-v", "--verbose", is_flag=True, help="Print a row for every requirement.")
 jobs = partial(defaulted, "--jobs", type=click.IntRange(min=1), default=1)
 seed = click.option(
-    "--seed", type=click.IntRange(min=0), help="Of what is sampled. [default: a fresh one]"
+    "--seed", type=click.IntRange(min=0), help="Seed for sampled tests. [default: random]"
 )

@@ -25,32 +25,35 @@ from draftproof.spec import MalformedDocument, validate
 
 @click.command()
 @click.argument("certificates", nargs=-1, required=True, metavar="CERTIFICATE.json...")
-@options.form(
-    help="What it is for: html is a page, markdown is for pull requests, junit for test runners."
-)
-@click.option("--output", type=options.NEW_FILE, help="The file for the report.")
+@options.form(help="html: a page; markdown: pull requests; junit: test runners.")
+@click.option("--output", type=options.NEW_FILE, help="File for the report.")
 @click.option(
     "--kill-matrix",
     "mutants",
     metavar="MUTANTS.json",
-    help="What `draftproof mutants --json` printed, for the page. [default: the suite's own]",
+    help="Output of `draftproof mutants --json` to show. [default: the shipped one]",
 )
+@options.verbose
 def report(
-    certificates: tuple[str, ...], form: str, output: Path | None, mutants: str | None
+    certificates: tuple[str, ...],
+    form: str,
+    output: Path | None,
+    mutants: str | None,
+    verbose: bool,
 ) -> None:
-    """Show what certificates say ("-" reads standard input); nothing is judged again.
+    """Show certificates ("-" reads standard input) without judging again.
 
-    Exits with 0 whatever they say.
+    The exit code is 0, whatever the verdicts.
     """
     if mutants is not None and form != "html":
-        raise click.UsageError("--kill-matrix is shown by --format html alone")
+        raise click.UsageError("--kill-matrix needs --format html")
     if (*certificates, mutants).count("-") > 1:
-        raise click.UsageError("standard input can be read once")
+        raise click.UsageError("standard input (-) can be named only once")
     documents = [read_certificate(file) for file in certificates]
     kill_matrix = None if mutants is None else _read_kill_matrix(mutants)
     try:
         if form == "terminal":
-            text = _on_terminal(documents, certificates, output)
+            text = _on_terminal(documents, certificates, output, verbose=verbose)
         else:
             text = rendered(documents, form, kill_matrix=kill_matrix)
     except ReportUnavailable as error:
@@ -63,7 +66,11 @@ def report(
 
 
 def _on_terminal(
-    documents: Sequence[Mapping[str, Any]], files: Sequence[str], output: Path | None
+    documents: Sequence[Mapping[str, Any]],
+    files: Sequence[str],
+    output: Path | None,
+    *,
+    verbose: bool,
 ) -> str:
     """Print certificates on the terminal; return what is to be written where that is a file."""
     from draftproof.conformance.report import terminal
@@ -71,7 +78,7 @@ def _on_terminal(
     written = StringIO()
     out = terminal.console() if output is None else terminal.console(file=written)
     for document, file in zip(documents, files, strict=True):
-        terminal.print_certificate(out, document, Path(file))
+        terminal.print_certificate(out, document, Path(file), verbose=verbose)
     return written.getvalue()
 
 
@@ -81,5 +88,5 @@ def _read_kill_matrix(file: str) -> Mapping[str, Any]:
     try:
         validate(document, "mutants")
     except MalformedDocument as error:
-        raise click.UsageError(f"{file} is no kill matrix: {error}") from None
+        raise click.UsageError(f"{file} is not a kill matrix: {error}") from None
     return document

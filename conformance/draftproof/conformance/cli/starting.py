@@ -36,13 +36,13 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
 @click.option(
     "--engine",
     metavar="ENGINE",
-    help="Write the workflow of an engine's own repository instead, such as vllm's.",
+    help="Write a workflow for an engine's own repository, such as vllm.",
 )
 @options.defaulted(
     "--folder",
     type=options.FOLDER,
     default=Path(),
-    help="The folder for the files: the root of your repository.",
+    help="Root of your repository.",
 )
 @as_json
 def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> None:

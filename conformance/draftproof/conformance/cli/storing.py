@@ -46,14 +46,14 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
         type=options.FOLDER,
         default=FOLDER,
         envvar="DRAFTPROOF_STORE",
-        help=f"Folder of known findings, or {OFF!r}.",
+        help=f"Folder of stored findings, or {OFF!r}.",
     )
-    @click.option("--fresh", is_flag=True, help="Ignore known findings; draw a new seed.")
+    @click.option("--fresh", is_flag=True, help="Ignore stored findings; draw a new seed.")
     @click.option(
         "--audit",
         type=click.FloatRange(0, 100),
         metavar="PERCENT",
-        help=f"Judge so many known findings again. [default: {AUDITED_IN_CI:g} in CI]",
+        help=f"Share of stored findings to judge again. [default: {AUDITED_IN_CI:g} in CI]",
     )
     @wraps(command)
     def taken(*, folder: Path, fresh: bool, audit: float | None, **others: Any) -> None:

@@ -44,14 +44,14 @@ from draftproof.spec import MalformedDocument, validate
 
 @click.command()
 @click.argument("algorithm", required=False)
-@click.option("--vocabulary", type=click.IntRange(min=1), help="V.")
-@click.option("--length", type=click.IntRange(min=1), help="L.")
-@options.defaulted("--drafts", type=click.IntRange(min=1), default=1, help="K.")
+@click.option("--vocabulary", type=click.IntRange(min=1), help="Vocabulary size V.")
+@click.option("--length", type=click.IntRange(min=1), help="Draft length L.")
+@options.defaulted("--drafts", type=click.IntRange(min=1), default=1, help="Number of drafts K.")
 @options.defaulted("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid")
 @options.defaulted(
-    "--claim", default="lossless", help=f"What is to be proved: {', '.join(proof.CLAIMS)}."
+    "--claim", default="lossless", help=f"Claim to prove: {', '.join(proof.CLAIMS)}."
 )
-@click.option("--output", type=click.Path(path_type=Path), help="The file for the proof's record.")
+@click.option("--output", type=click.Path(path_type=Path), help="File for the proof's record.")
 @click.option("--check", "checked", metavar="FILE", help="Check a proof's record instead.")
 @as_json
 def prove(

@@ -16,20 +16,22 @@ from draftproof.conformance.cli import options
 def worked_by(command: Callable[..., None]) -> Callable[..., None]:
     """Add --jobs, --backend and --address, which are passed on as `working`."""
 
-    @options.jobs(help="Processes.")
+    @options.jobs(help="Number of processes.")
     @options.defaulted(
         "--backend",
         type=click.Choice(("processes", "dask", "ray")),
         default="processes",
-        help="Processes of this machine, or a cluster.",
+        help="Local processes, or a cluster.",
     )
-    @click.option("--address", help="Of the cluster's scheduler, such as tcp://HOST:8786.")
+    @click.option("--address", help="Address of the cluster's scheduler, such as tcp://HOST:8786.")
     @wraps(command)
     def checked(*, jobs: int, backend: str, address: str | None, **others: Any) -> None:
         if backend == "processes" and address is not None:
-            raise click.UsageError("--address is that of a cluster: name its --backend")
+            raise click.UsageError("--address needs a cluster: add --backend dask or --backend ray")
         if backend != "processes" and jobs != 1:
-            raise click.UsageError("--jobs is for processes of this machine; a cluster has its own")
+            raise click.UsageError(
+                "--jobs needs --backend processes; a cluster has its own workers"
+            )
         command(working={"jobs": jobs, "backend": backend, "address": address}, **others)
 
     return checked

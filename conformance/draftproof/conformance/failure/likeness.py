@@ -13,7 +13,7 @@ nothing that is identical to the verifier can be right on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, islice, product
 from typing import Any, Protocol
@@ -58,6 +58,9 @@ MOST_REQUESTS = 60
 MOST_RUNS = 2_000
 """The most runs of suspects: about 3 s on one core."""
 
+OWN = "draftproof"
+"""The source of a fault that nobody reported."""
+
 _SCREENED = 2
 """On so many cases all suspects are run; on the others, those that are identical on one of them."""
 
@@ -80,6 +83,14 @@ class Suspect(Protocol):
     def make(self) -> Callable[[], Adapter]:
         """Make the verifier."""
 
+    @property
+    def check(self) -> str:
+        """What to look at in a verifier that is identical, to be read after "check"."""
+
+    @property
+    def source(self) -> tuple[str, ...]:
+        """Where the fault was seen; `OWN` for a fault that nobody reported."""
+
 
 @dataclass(frozen=True)
 class Likeness:
@@ -88,13 +99,15 @@ class Likeness:
     `matches` has the number of cases by the name of the fault, the largest first; faults with the
     same number cannot be told apart on these cases. `compared` is the number of faults that were
     compared, `left_out` has those that were not, for time or because the exact lane cannot see
-    them.
+    them. `checks` says what to look at for each match, `seen_in` where its fault was seen.
     """
 
     cases: tuple[str, ...]
     matches: Mapping[str, int]
     compared: int
     left_out: tuple[str, ...] = ()
+    checks: Mapping[str, str] = field(default_factory=dict)
+    seen_in: Mapping[str, Sequence[str]] = field(default_factory=dict)
 
 
 def likeness(
@@ -123,6 +136,9 @@ def likeness(
     if not clear:
         return None
     identical = dict(_confused(program.declared, clear))
+    checks = {name: check for name, check, _ in _confusions(program.declared)}
+    checks |= {suspect.id: suspect.check for suspect in suspects}
+    seen_in = {suspect.id: [at for at in suspect.source if at != OWN] for suspect in suspects}
     compared, left_out = _compared(clear, _fitting(suspects, program.declared, findings))
     identical |= compared
     most = {name: count for name, count in identical.items() if 2 * count > len(clear)}
@@ -131,6 +147,8 @@ def likeness(
         dict(sorted(most.items(), key=lambda each: -each[1])),
         len(identical),
         left_out,
+        {name: checks[name] for name in most},
+        {name: seen_in.get(name, []) for name in most},
     )
 
 
@@ -140,7 +158,15 @@ def likeness_to_json(found: Likeness) -> dict[str, Any]:
         "cases": list(found.cases),
         "compared": found.compared,
         "left_out": list(found.left_out),
-        "matches": [{"fault": fault, "identical": count} for fault, count in found.matches.items()],
+        "matches": [
+            {
+                "fault": fault,
+                "identical": count,
+                "check": found.checks.get(fault, ""),
+                "seen_in": list(found.seen_in.get(fault, ())),
+            }
+            for fault, count in found.matches.items()
+        ],
     }
 
 
@@ -427,17 +453,21 @@ def _of_algorithm(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> L
     return verification_law(algorithm, instance, drafts).map(as_observed)
 
 
-def _confusions(declared: Declaration) -> Iterator[tuple[str, _RowLaw]]:
-    """Yield the laws of what is commonly taken for something else, by their names."""
+def _confusions(declared: Declaration) -> Iterator[tuple[str, str, _RowLaw]]:
+    """Yield the laws of common confusions, each with its name and what to check."""
+    check = f"which algorithm runs: the adapter declares {declared.algorithm}"
     for algorithm in ALGORITHMS.values():
         if algorithm.name != declared.algorithm:
-            yield f"{algorithm.name} verification", partial(_of_algorithm, algorithm)
+            yield f"{algorithm.name} verification", check, partial(_of_algorithm, algorithm)
     own = _reference(declared)
-    yield "target and draft exchanged", partial(_changed, own, _exchanged)
+    check = "the order of the arguments: the draft's rows and the target's"
+    yield "target and draft exchanged", check, partial(_changed, own, _exchanged)
     for which in ("target", "draft"):
+        check = f"whether a temperature is applied to the {which}'s rows once too often, or is lost"
         for temperature in TEMPERATURES:
             change = partial(_at_temperature, which, temperature)
-            yield f"the {which} at temperature {temperature:g}", partial(_changed, own, change)
+            name = f"the {which} at temperature {temperature:g}"
+            yield name, check, partial(_changed, own, change)
 
 
 TEMPERATURES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.5, 2.0)
@@ -495,7 +525,7 @@ def _confused(declared: Declaration, seen: Sequence[_Seen]) -> Iterator[tuple[st
     """Yield on how many cases each confusion is identical; of those with equal laws the first."""
     screened, others = seen[:_SCREENED], seen[_SCREENED:]
     known: list[Sequence[tuple[Law[Any], ...] | None]] = []
-    for name, row_law in _confusions(declared):
+    for name, _, row_law in _confusions(declared):
         laws = [_laws_or_none(row_law, each.case, declared) for each in screened]
         if any(map(partial(_is_near, declared), screened, laws)):
             laws += [_laws_or_none(row_law, each.case, declared) for each in others]

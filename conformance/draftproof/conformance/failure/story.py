@@ -76,8 +76,8 @@ def of_batch(
         yield f"row {i}: draft {_rows(instance.draft, drafts, instance.length)}"
         yield f"row {i}: drafted {_listed(drafts)}, {_spoken(outcome)}"
     yield (
-        f"all this together has probability {_number(together)}, "
-        f"but {_number(alone)} if the rows are verified one by one"
+        f"these results together: probability {_number(together)} in a batch, "
+        f"{_number(alone)} when each row is verified alone"
     )
 
 
@@ -132,7 +132,7 @@ def _lengths(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
             f"should be {_number(should[length])}"
         )
     if not wrong:
-        yield "the accepted length has the right law, what follows it has not"
+        yield "Accepted length: correct. Next token: wrong distribution."
 
 
 def _emissions(observed: Law[Outcome], expected: Law[Outcome]) -> Iterator[str]:
@@ -160,7 +160,9 @@ def _said(requirement: str, instance: Instance, observed: Law[Outcome]) -> Itera
         wrong = [outcome for outcome in observed if isinstance(outcome, Failure)]
     told = sorted(wrong or observed, key=lambda outcome: observed[outcome], reverse=True)
     for outcome in told[:_MOST_EMISSIONS]:
-        never = ", which the target never says" if is_excluded(instance, outcome) else ""
+        never = (
+            ", which has probability 0 under the target" if is_excluded(instance, outcome) else ""
+        )
         yield f"{_spoken(outcome)}: probability {_number(observed[outcome])}{never}"
 
 
@@ -170,7 +172,7 @@ def _text(seen: Observation) -> str:
     observed = _beginnings(text_law(seen, seen.instance.length + 1), len(text)).get(text, ZERO)
     return (
         f"over all drafts, the text {list(text)} has probability {_number(observed)}, "
-        f"the target says {_number(seen.instance.target.joint(text))}"
+        f"should be {_number(seen.instance.target.joint(text))}"
     )
 
 
@@ -188,7 +190,7 @@ def _expectation(seen: Observation) -> Iterator[str]:
     told = f"E[accepted length] over all drafts: {_number(observed)}"
     with suppress(NotApplicable):
         exact = _number(reference_expectation(seen))
-        told += f", {reference_algorithm(seen).name} verification has {exact}"
+        told += f", should be {exact} ({reference_algorithm(seen).name} verification)"
     yield told
     with suppress(OutOfReach):
         best = optimum_of(seen)

@@ -12,7 +12,7 @@ from rich.table import Table
 from draftproof.conformance.report import words
 from draftproof.conformance.report.plain import plain
 from draftproof.conformance.report.reproduction import outcomes
-from draftproof.conformance.report.terminal import ruled
+from draftproof.conformance.report.terminal import print_counterexample, print_lines, ruled
 
 
 def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
@@ -21,33 +21,41 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
     document = plain({**document, "script": None})
     out.print(f"[bold]{escape(document['adapter'])}[/] {document['verdict']}")
     if not document["failures"]:
-        out.print("nothing to explain: nothing that was judged fails")
+        out.print("Nothing to explain: no requirement fails.")
         return
+    if cause := [*words.likely_cause(document)]:
+        out.print("\n[bold]Likely cause[/]")
+        print_lines(out, cause)
+    shown = document["counterexample"]
+    if shown is None:
+        _print_failures(out, document)
+        out.print(f"\n{escape(document['reason'])}", soft_wrap=not out.is_terminal)
+        return
+    print_counterexample(out, shown)
+    for number, row in enumerate(shown.get("rows", [shown])):
+        of = f" of request {number}" if "rows" in shown else ""
+        out.print(f"\n[bold]Probabilities given to the verifier[/]{of}")
+        out.print(_rows(out, row["instance"]))
+    out.print("\n[bold]What the verifier emits[/]")
+    out.print(_laws(out, shown))
+    _print_failures(out, document)
+    if script is None:
+        out.print(f"\nno script: {escape(document['reason'])}", soft_wrap=not out.is_terminal)
+        return
+    out.print("\n[bold]Script that reproduces it[/]\n")
+    # It is to be copied: nothing is wrapped or marked.
+    out.print(script, markup=False, soft_wrap=True, end="")
+
+
+def _print_failures(out: Console, document: Mapping[str, Any]) -> None:
+    """Print every requirement that is missed, with its worst case."""
+    out.print("\n[bold]Failed requirements[/]")
     for failure in document["failures"]:
         detail = f": {failure['detail']}" if failure["detail"] else ""
         level = " (SHOULD)" if failure["level"] == "SHOULD" else ""
-        told = f"{failure['id']} {failure['verdict']}{level} on {failure['case']}{detail}"
-        out.print(escape(told), soft_wrap=not out.is_terminal)
-    for sentence in words.likeness(document):
-        out.print(escape(sentence), soft_wrap=not out.is_terminal)
-    shown = document["counterexample"]
-    if shown is None:
-        out.print(escape(document["reason"]), soft_wrap=not out.is_terminal)
-        return
-    out.print("\n[bold]The smallest counterexample found[/]")
-    for sentence in shown["words"]:
-        out.print(f"  {escape(sentence)}", soft_wrap=not out.is_terminal)
-    for number, row in enumerate(shown.get("rows", [shown])):
-        out.print(f"\n[bold]The rows[/]{f' of row {number}' if 'rows' in shown else ''}")
-        out.print(_rows(out, row["instance"]))
-    out.print("\n[bold]What is emitted[/]")
-    out.print(_laws(out, shown))
-    if script is None:
-        out.print(f"\nno script: {escape(document['reason'])}")
-        return
-    out.print("\n[bold]A script that shows it[/]\n")
-    # It is to be copied: nothing is wrapped or marked.
-    out.print(script, markup=False, soft_wrap=True, end="")
+        print_lines(
+            out, [f"{failure['id']}: {failure['verdict']}{level} on {failure['case']}{detail}"]
+        )
 
 
 def _rows(out: Console, instance: Mapping[str, Any]) -> Table:

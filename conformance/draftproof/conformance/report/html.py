@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.bars import bars
 from draftproof.conformance.report.drawing import ReportUnavailable, require_matplotlib
 from draftproof.conformance.report.plots import Plot, plots
 from draftproof.conformance.report.reproduction import outcomes
@@ -47,7 +48,7 @@ def page(
         keep_trailing_newline=True,
     )
     style = (FOLDER / "page.css").read_text(encoding="utf-8")
-    environment.globals.update(words=words, outcomes=outcomes, style=style)
+    environment.globals.update(words=words, outcomes=outcomes, bars=bars, style=style)
     return environment.get_template("page.html.jinja").render(
         articles=[_article(each, f"a{n}") for n, each in enumerate(documents, 1)],
         trial=_trial(kill_matrix),
@@ -72,14 +73,14 @@ def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a kill matrix as a table: a column for a requirement, a row for an exhibit."""
-    source = "As it was given to this report"
+    source = "Results passed to this report"
     if kill_matrix is None:
         kill_matrix = json.loads((FOLDER / "kill_matrix.json").read_text(encoding="utf-8"))
-        source = f"The suite's own trial, as draftproof {version('draftproof')} ships it"
+        source = f"The suite's own results, shipped with draftproof {version('draftproof')}"
     exhibits = sorted(kill_matrix["exhibits"], key=lambda each: each["kind"] == "control")
     met = {cell["requirement"] for each in exhibits for cell in each["cells"]}
     tried, wrong = words.trial(kill_matrix)
-    told = f"{tried}: " + (f"not as they must: {', '.join(wrong)}" if wrong else "all as they must")
+    told = f"{tried}: " + (f"wrong results: {', '.join(wrong)}" if wrong else "all as required")
     ordered = [each for each in requirements() if each in met]
     columns = (*ordered, *sorted(met - set(ordered)))
     return {"source": source, "told": told, "columns": columns, "rows": [*map(_row, exhibits)]}

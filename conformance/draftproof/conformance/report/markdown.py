@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.bars import bars, drawn
 
 _COLUMNS = ("requirement", "verdict", "lane", "observed", "allowed", "worst case")
 
@@ -26,31 +27,60 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
     judged = f"{in_line(adapter['name'])} {in_line(adapter['version'])}"
     yield f"## {judged}: {words.conclusion(found)}\n"
     yield f"{in_line(words.terms(found))}: {words.counted(decisions)}.\n"
+    if cause := [*words.likely_cause(found)]:
+        yield "### Likely cause\n"
+        yield from (f"- {in_line(sentence)}" for sentence in cause)
+        yield ""
+    if (shown := found["counterexample"]) is not None:
+        yield "### The smallest counterexample found\n"
+        yield fenced("\n".join(_counterexample(shown)), "text")
+        yield "\n### Script that reproduces it\n"
+        yield fenced("draftproof explain CERTIFICATE.json --script reproduce.py", "sh")
+        yield ""
+    if missed := words.groups(decisions):
+        yield "### Failed requirements\n"
+        yield from (_group(each) for each in missed)
+        yield ""
+    if found["known_failures"]:
+        yield "### Known failures\n"
+        for known in found["known_failures"]:
+            issue = known["issue"]
+            where = f"<{issue}>" if words.is_link(issue) else in_line(issue)
+            yield f"- **{in_line(known['id'])}**: {where}"
+        yield ""
+    yield "### All requirements\n"
     yield row_of(_COLUMNS)
     yield "|---|---|---|--:|--:|---|"
     for decision in words.worst_first(decisions):
         yield row_of(_cells(decision))
     if said := words.reasons(decisions):
-        yield "\n### Reasons\n"
+        yield ""
         for reason, ids in said.items():
             yield f"- **{in_line(', '.join(ids))}**: {in_line(reason)}"
-    if found["counterexample"] is not None:
-        yield "\n### The smallest counterexample found\n"
-        yield fenced("\n".join(found["counterexample"]["words"]), "text")
-    if found["known_failures"]:
-        yield "\n### Known failures\n"
-        for known in found["known_failures"]:
-            issue = known["issue"]
-            where = f"<{issue}>" if words.is_link(issue) else in_line(issue)
-            yield f"- **{in_line(known['id'])}** fails as is known: {where}"
     if sentences := [*words.sentences(found)]:
-        yield "\n### Sight, speed and chance\n"
+        yield "\n### Coverage, speed and chance\n"
         yield from (f"- {in_line(sentence)}" for sentence in sentences)
-    yield "\n### What this does not say\n"
+    yield "\n### What a pass does not guarantee\n"
     yield in_line(found["limits"])
-    yield "\n### How to repeat it\n"
+    yield "\n### Judge it again\n"
     yield fenced(words.REPEAT, "sh")
     yield ""
+
+
+def _counterexample(shown: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the outcome that differs most as two bars, and the story."""
+    if found := bars(shown):
+        yield from (f"{found.outcome}: probability", *drawn(found), "")
+    yield from shown["words"]
+
+
+def _group(group: words.Group) -> str:
+    ids = ", ".join(each["id"] for each in group.decisions)
+    if len(group.decisions) > 1:
+        count = f"{len(group.decisions)} requirements fail for the same reason"
+        return f"- {count}, a {group.reason}: **{in_line(ids)}**"
+    verdict = words.leveled(group.decisions[0])
+    return f"- **{in_line(ids)}**: {verdict}: {in_line(group.reason)}"
 
 
 def _cells(decision: Mapping[str, Any]) -> tuple[str, ...]:
@@ -60,7 +90,7 @@ def _cells(decision: Mapping[str, Any]) -> tuple[str, ...]:
     return (
         in_line(decision["id"]),
         f"**{verdict}**" if bold else verdict,
-        worst["lane"] or "",
+        words.lane(worst["lane"]),
         *map(in_line, words.distances(worst)),
         in_line(worst["case"]) if worst["lane"] else "",
     )

@@ -98,11 +98,11 @@ def _law(found: Mapping[str, Any], name: str) -> Plot:
         if allowed:
             _scale_decades(lower, allowed, max(map(abs, gaps)))
         lower.set_ylabel("difference")
-        lower.set_xlabel("probability that the target says")
+        lower.set_xlabel("probability under the target")
 
     told = (
         f"Every point is a text, on the case {finding['case']}, the worst of law.lossless, seen by "
-        f"the {finding['lane']} lane. On the diagonal it is as probable as the target says."
+        f"the {finding['lane']} lane. On the diagonal it is as probable as under the target."
     )
     if allowed:
         told += (

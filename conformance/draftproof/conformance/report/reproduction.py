@@ -1,4 +1,4 @@
-"""A counterexample as a script of a dozen lines, which needs only torch and the adapter.
+"""A counterexample as a short script, which needs only torch and the adapter.
 
 The script asks the adapter for the failing rows many times, counts the emissions, and prints the
 observed numbers beside the expected ones.
@@ -71,7 +71,7 @@ def script(found: Mapping[str, Any], title: str) -> str:
     if shown is None:
         raise NotReproducible("the certificate has no counterexample")
     if "setting" in shown:
-        raise NotReproducible("its counterexample is asked among rows, tokens or calls around it")
+        raise NotReproducible("its counterexample needs other rows, tokens or calls around it")
     rows = asked_rows(shown)
     if len({(instance.length, len(paths), instance.branching) for instance, paths in rows}) > 1:
         raise NotReproducible(
@@ -136,29 +136,33 @@ def _body(
     batched = adapter["batch"] and "rows" not in shown and not raised
     runs = ceil(_SURE / raised) if raised else RUNS if batched else LOOPED_RUNS
     yield from _found(adapter["place"])
-    yield f"n, drafts = {runs:_}, {[[list(path) for path in paths] for _, paths in rows]}"
-    yield _tensors(adapter, rows, " * n" if batched else "")
-    request = f"Given({_given(adapter, rows)})"
+    yield from _inputs(rows, runs)
+    yield ""
+    yield from _request(adapter, rows, " * runs" if batched else "")
+    yield ""
     if batched:
-        yield f"request = {request}"
-        yield "r = (found() if isinstance(found, type) else found).verify(request)"
-        columns = "(r.path, r.accepted_length, r.next_token)"
-        yield f"columns = (torch.as_tensor(column).tolist() for column in {columns})"
-        yield f"texts = [{_text(shown)} for d, k, m, t in zip(drafts * n, *columns, strict=True)]"
-        yield from _counting(shown)
+        yield "result = verifier.verify(request())"
+        columns = "(result.path, result.accepted_length, result.next_token)"
+        yield f"columns = [torch.as_tensor(column).tolist() for column in {columns}]"
+        yield f"emitted = [{_text(shown)} for paths, path, accepted, token in zip("
+        yield "    draft_tokens * runs, *columns, strict=True"
+        yield ")]"
+    elif raised:
+        yield "results = [verifier.verify(request()) for _ in range(runs)]"
+        yield 'print("nothing is raised; the last result:", results[-1])'
         return
-    # Noise is for one call.
-    requests = f"({request} for _ in range(n))" if adapter.get("noise") else f"[{request}] * n"
-    yield f"requests = {requests}"
-    yield "results = map((found() if isinstance(found, type) else found).verify, requests)"
-    if raised:
-        yield 'print("nothing is raised; the last result:", list(results)[-1])'
-        return
-    yield "runs = [zip(drafts, r.path, r.accepted_length, r.next_token) for r in results]"
-    if "rows" in shown:
-        yield f"texts = [tuple({_text(shown)} for d, k, m, t in rows) for rows in runs]"
     else:
-        yield f"texts = [{_text(shown)} for rows in runs for d, k, m, t in rows]"
+        yield "emitted = []"
+        yield "for _ in range(runs):"
+        yield "    result = verifier.verify(request())"
+        columns = "result.path, result.accepted_length, result.next_token"
+        yield f"    rows = zip(draft_tokens, {columns})"
+        each = f"{_text(shown)} for paths, path, accepted, token in rows"
+        if "rows" in shown:
+            yield f"    emitted.append(tuple({each}))"
+        else:
+            yield f"    emitted += [{each}]"
+    yield ""
     yield from _counting(shown)
 
 
@@ -167,69 +171,81 @@ def _found(place: str) -> Iterator[str]:
     where, _, attribute = place.rpartition(":")
     in_file = where.endswith(".py")
     yield "import runpy" if in_file else "import pkgutil"
-    yield from ("from types import SimpleNamespace as Given", "", "import torch", "")
+    yield from ("from types import SimpleNamespace", "", "import torch", "")
     if in_file:
-        yield f"found = runpy.run_path({json.dumps(where)})[{json.dumps(attribute)}]"
+        yield f"adapter = runpy.run_path({json.dumps(where)})[{json.dumps(attribute)}]"
     else:
-        yield f"found = pkgutil.resolve_name({json.dumps(place)})"
+        yield f"adapter = pkgutil.resolve_name({json.dumps(place)})"
+    yield "verifier = adapter() if isinstance(adapter, type) else adapter"
+    yield ""
 
 
-def _tensors(adapter: Mapping[str, Any], rows: Sequence[AskedRow], repeated: str) -> str:
-    kind = "" if adapter["dtype"] == "float32" else f", dtype=torch.{adapter['dtype']}"
-    if adapter["device"] != "cpu":
-        kind += f", device={json.dumps(adapter['device'])}"
+def _inputs(rows: Sequence[AskedRow], runs: int) -> Iterator[str]:
+    """Yield the drafted tokens and the probabilities of both models, by request and path."""
 
     def written(which: str, extra: int) -> str:
         models = [(getattr(i, which), paths, i.length + extra) for i, paths in rows]
         return _list([_list([_along(m, path, n) for path in paths]) for m, paths, n in models])
 
-    q, p = written("draft", 0), written("target", 1)
-    return f"t, q, p = (torch.tensor(x{repeated}{kind}) for x in (drafts, {q}, {p}))"
+    yield f"runs = {runs:_}"
+    yield f"draft_tokens = {[[list(path) for path in paths] for _, paths in rows]}"
+    yield f"draft_probs = {written('draft', 0)}"
+    yield f"target_probs = {written('target', 1)}"
 
 
-def _given(adapter: Mapping[str, Any], rows: Sequence[AskedRow]) -> str:
-    """Return the fields of the request; those that the adapter does not ask for may be missing."""
-    given = "draft_tokens=t.long(), draft_probs=q, target_probs=p, generator=None, lengths=None"
+def _request(adapter: Mapping[str, Any], rows: Sequence[AskedRow], repeated: str) -> Iterator[str]:
+    """Yield the function that makes a request, of the fields that the adapter may read."""
+    on = "" if adapter["device"] == "cpu" else f", device={json.dumps(adapter['device'])}"
+    kind = "" if adapter["dtype"] == "float32" else f", dtype=torch.{adapter['dtype']}"
+    yield from ("", "def request():")
+    yield f"    draft = torch.tensor(draft_probs{repeated}{kind}{on})"
+    yield f"    target = torch.tensor(target_probs{repeated}{kind}{on})"
+    yield "    return SimpleNamespace("
+    yield f"        draft_tokens=torch.tensor(draft_tokens{repeated}{on}),"
+    yield from ("        draft_probs=draft,", "        target_probs=target,")
+    yield from ("        generator=None,", "        lengths=None,")
     if adapter["logits"]:
-        given += ", draft_logits=q.log(), target_logits=p.log()"
+        yield from ("        draft_logits=draft.log(),", "        target_logits=target.log(),")
     if adapter["trees"]:
-        given += f", branching={rows[0][0].branching or None}"
+        yield f"        branching={rows[0][0].branching or None},"
     if adapter.get("noise"):
         noise = [f"{json.dumps(name)}: {_noise(form)}" for name, form in adapter["noise"].items()]
-        given += f", noise={{{', '.join(noise)}}}"
-    return given
+        yield f"        noise={{{', '.join(noise)}}},"
+    yield from ("    )", "")
 
 
 def _noise(form: Sequence[Any]) -> str:
     law, *sides = form
-    known = {"K": "q.shape[1]", "L": "q.shape[2]", "V": "q.shape[3]"}
+    known = {"K": "draft.shape[1]", "L": "draft.shape[2]", "V": "draft.shape[3]"}
     odd = [side for side in sides if side not in known and type(side) is not int]
     if law not in _NOISE_LAWS or odd:
         raise BrokenCounterexample(
             f"its adapter's noise is {', '.join(_NOISE_LAWS)}, then sides K, L, V or whole "
             f"numbers, got {list(form)!r}"
         )
-    shape = ", ".join(["len(q)", *(known.get(side, str(side)) for side in sides)])
-    return f"torch.empty({shape}, device=q.device).{law}_()"
+    shape = ", ".join(["len(draft)", *(known.get(side, str(side)) for side in sides)])
+    return f"torch.empty({shape}, device=draft.device).{law}_()"
 
 
 def _text(shown: Mapping[str, Any]) -> str:
     """Return the script's expression for one emission: its tokens, or the raw result."""
     if any(_says(entry, "returned") for entry in shown["observed"]):
-        return "(float(k), float(m), float(t))"
-    return "(*d[int(k)][: int(m)], int(t))"
+        return "(float(path), float(accepted), float(token))"
+    return "(*paths[int(path)][: int(accepted)], int(token))"
 
 
 def _counting(shown: Mapping[str, Any]) -> Iterator[str]:
     if any(_says(entry, "returned") for entry in shown["observed"]):
-        yield "for text in sorted(set(texts)):"
-        yield '    print("path, accepted length, next token:", text, texts.count(text) / n)'
+        yield "for each in sorted(set(emitted)):"
+        yield '    print("path, accepted length, next token:", each, emitted.count(each) / runs)'
         return
     gaps = compared(shown)
     exact = "exactly" if shown["expected"] is None else "should be"
     wanted = [f"{text!r}: {o if shown['expected'] is None else e:.6g}" for text, o, e in gaps]
-    yield f"for text, probability in {{{', '.join(wanted[:_MOST_TEXTS])}}}.items():"
-    yield f'    print(text, texts.count(text) / n, "{exact}", probability)'
+    name = "observed" if shown["expected"] is None else "expected"
+    yield f"{name} = {{{', '.join(wanted[:_MOST_TEXTS])}}}"
+    yield f"for tokens, probability in {name}.items():"
+    yield f'    print(tokens, emitted.count(tokens) / runs, "{exact}", probability)'
 
 
 def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import IO, Any
 from rich import box
 from rich.console import Console
 from rich.markup import escape
+from rich.padding import Padding
 from rich.progress import (
     BarColumn,
     MofNCompleteColumn,
@@ -23,6 +25,7 @@ from rich.table import Table
 from rich.text import Text
 
 from draftproof.conformance.report import words
+from draftproof.conformance.report.bars import bars, drawn
 from draftproof.conformance.report.plain import plain, plain_lines
 
 _OPTIMA = {
@@ -48,6 +51,9 @@ _PLAIN_WIDTH = 200
 
 # A longer fraction says less than its decimals.
 _READABLE = 24
+
+# Wider bars are no easier to read.
+_BARS_WIDTH = 80
 
 # Below this many columns a table keeps to what decides.
 _NARROW = 90
@@ -90,12 +96,82 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
         yield from bar.track(steps, total=count, description=escape(title))
 
 
-def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> None:
-    """Print a certificate's content, and its place."""
+def print_certificate(
+    out: Console, document: Mapping[str, Any], path: Path, *, verbose: bool = False
+) -> None:
+    """Print a certificate: the verdict, the likely cause, the counterexample, what fails.
+
+    Requirements that do not fail are counted; `verbose` prints a row for each.
+    """
     document = plain(document)
     found = document["predicate"]["draftproof"]
+    decisions = found["requirements"]
     name, version = (escape(found["adapter"][key]) for key in ("name", "version"))
-    out.print(f"[bold]{name}[/] {version}, {escape(words.terms(found))}")
+    style = _CONCLUSION_STYLE.get(found["verdict"], "bold red")
+    count = words.failing(decisions)
+    told = escape(words.conclusion(found) + (f": {count}" if count else ""))
+    _say(out, f"[bold]{name}[/] {version} [{style}]{told}[/]")
+    _say(out, escape(words.terms(found)))
+    if cause := [*words.likely_cause(found)]:
+        out.print("\n[bold]Likely cause[/]")
+        print_lines(out, cause)
+    if found["counterexample"] is not None:
+        print_counterexample(out, found["counterexample"])
+        out.print("\n[bold]Script that reproduces it[/]")
+        shown = f"draftproof explain {shlex.quote(plain(str(path)))} --script reproduce.py"
+        out.print(f"  {escape(shown)}", soft_wrap=True)
+    _print_missed(out, found)
+    if verbose:
+        _print_requirements(out, found)
+    elif folded := words.folded(decisions):
+        _say(out, f"\n{escape(folded)}; -v lists them")
+    for sentence in words.sentences(found):
+        _say(out, escape(sentence))
+    out.print(f"certificate: {escape(plain(str(path)))}\n", soft_wrap=True)
+
+
+def print_counterexample(out: Console, shown: Mapping[str, Any]) -> None:
+    """Print the outcome that differs most as two bars, and the story of a counterexample."""
+    out.print("\n[bold]The smallest counterexample found[/]")
+    if found := bars(shown):
+        print_lines(out, [f"{found.outcome}: probability"])
+        width = min(out.width, _BARS_WIDTH)
+        for line in drawn(found, width=width, ascii_only=not out.encoding.startswith("utf")):
+            out.print(escape(line), soft_wrap=True)
+    print_lines(out, shown["words"])
+
+
+def print_lines(out: Console, lines: Iterable[str]) -> None:
+    """Print indented lines, which a terminal wraps and a file keeps whole."""
+    for line in lines:
+        told = Padding(escape(line), (0, 0, 0, 2)) if out.is_terminal else f"  {escape(line)}"
+        out.print(told, soft_wrap=not out.is_terminal)
+
+
+def _say(out: Console, text: str) -> None:
+    out.print(text, soft_wrap=not out.is_terminal)
+
+
+def _print_missed(out: Console, found: Mapping[str, Any]) -> None:
+    """Print the requirements that are missed, grouped by reason, and those known to fail."""
+    groups = words.groups(found["requirements"])
+    if groups:
+        out.print("\n[bold]Failed requirements[/]")
+    for group in groups:
+        ids = ", ".join(each["id"] for each in group.decisions)
+        first = group.decisions[0]
+        if len(group.decisions) > 1:
+            count = f"{len(group.decisions)} requirements fail for the same reason"
+            print_lines(out, [f"{count}, a {group.reason}: {ids}"])
+        else:
+            print_lines(out, [f"{ids}: {words.leveled(first)}: {group.reason}"])
+    for known in found["known_failures"]:
+        print_lines(out, [f"{known['id']} is a known failure: {known['issue']}"])
+
+
+def _print_requirements(out: Console, found: Mapping[str, Any]) -> None:
+    """Print a row for every requirement, and the reasons."""
+    out.print("\n[bold]All requirements[/]")
     narrow = out.width < _NARROW
     columns = ["requirement", "verdict", "observed", "allowed"]
     table = ruled(out, *columns, *(() if narrow else ("lane", "runs", "worst case")))
@@ -103,23 +179,12 @@ def print_certificate(out: Console, document: Mapping[str, Any], path: Path) -> 
         worst = decision["worst"]
         cells = [escape(decision["id"]), _verdict(decision), *words.distances(worst)]
         if not narrow:
-            cells += [worst["lane"] or "", str(decision["runs"] or "")]
+            cells += [words.lane(worst["lane"]), str(decision["runs"] or "")]
             cells.append(escape(worst["case"]) if worst["lane"] else "")
         table.add_row(*cells)
     out.print(table)
     for reason, ids in words.reasons(found["requirements"]).items():
-        out.print(escape(f"{', '.join(ids)}: {reason}"))
-    for known in found["known_failures"]:
-        out.print(escape(f"{known['id']} fails as is known: {known['issue']}"), soft_wrap=True)
-    for sentence in words.sentences(found):
-        out.print(escape(sentence))
-    if found["counterexample"] is not None:
-        out.print("\n[bold]The smallest counterexample found[/]")
-        for sentence in found["counterexample"]["words"]:
-            out.print(f"  {escape(sentence)}")
-    style = _CONCLUSION_STYLE.get(found["verdict"], "bold red")
-    verdict, kept = escape(words.conclusion(found)), escape(plain(str(path)))
-    out.print(f"[{style}]{name} {verdict}[/]; certificate: {kept}\n", soft_wrap=True)
+        _say(out, escape(f"{', '.join(ids)}: {reason}"))
 
 
 def print_law(out: Console, document: Mapping[str, Any]) -> None:
@@ -224,6 +289,8 @@ def _verdict(decision: Mapping[str, Any]) -> str:
 
 
 def _listed(value: object) -> str:
+    if value is None:
+        return ""
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 

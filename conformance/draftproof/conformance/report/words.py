@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -117,7 +119,7 @@ def certainty(known: Mapping[str, Any]) -> str:
     if known["grade"] == SAMPLED:
         least = known["detectable"]
         found = "no bias" if least is None else figure(least)
-        power = f"{found} would have failed with probability {known['power']:.2f}"
+        power = f"{found} would be caught {known['power']:.0%} of the time"
         return f"{SAMPLED}, off by at most {figure(known['bound'])} ({power})"
     within = ""
     if (resolution := known.get("resolution")) is not None:
@@ -249,8 +251,8 @@ def kept(found: Mapping[str, Any]) -> Iterator[str]:
         most = max(known, key=lambda finding: finding["runs"])
         observed, optimum = (most["lengths"][name] for name in ("observed", "optimum"))
         yield (
-            f"a pass of the target keeps {observed:.2f} drafted tokens ({most['case']}), where no "
-            f"lossless verifier keeps more than {optimum:.2f}"
+            f"the verifier accepts {observed:.2f} drafted tokens per target pass "
+            f"({most['case']}); no lossless verifier accepts more than {optimum:.2f}"
         )
 
 
@@ -262,22 +264,22 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
     budget = found["chance"]
     judged = "engine" if is_engine(found["adapter"]) else "verifier"
     yield (
-        f"A right {judged} fails by chance with probability at most {budget['false_alarm']:.0e}, "
-        f"split over {budget['tests']} tests; seed {found['seed']}."
+        f"A correct {judged} would fail this run with probability at most "
+        f"{budget['false_alarm']:.0e} ({budget['tests']} tests, seed {found['seed']})."
     )
     for decision in sampled:
         figures = decision["worst"]["sampled"]
         bias = figures["detectable"]
-        which = "no bias" if bias is None else f"one of {figure(bias)}"
+        which = "none" if bias is None else f"one of {figure(bias)}"
         yield (
-            f"{decision['id']}: the true distance is at most {figure(figures['bound'])}; {which} "
-            f"would have failed with probability {figures['power']:.2f}"
+            f"{decision['id']}, sampled: any deviation is below {figure(figures['bound'])}; "
+            f"{which} would be caught {figures['power']:.0%} of the time"
         )
 
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield all sentences on a certificate."""
-    for told in (likeness, envelope, owing, blindness, undeclared, speed, chance):
+    """Yield the sentences on the extent of a certificate and on its certainty."""
+    for told in (envelope, owing, blindness, undeclared, speed, chance):
         yield from told(found)
 
 
@@ -346,34 +348,113 @@ def _named(dimension: str, at: int) -> str:
     return f"{_LETTERS.get(dimension, dimension)} {ranges(dimension)[at]}"
 
 
-def likeness(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the known faults that have the laws of an adapter that failed, or that none has."""
+def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the known faults that behave like an adapter that failed, and what to check for each.
+
+    Nothing is yielded for an adapter that does not fail.
+    """
     told = found.get("likeness")
     if told is None:
+        if found["verdict"] == "does not conform":
+            yield "Unknown: no failing case has a computed distribution to compare."
         return
     count, matches = len(told["cases"]), told["matches"]
-    cases = f"{count} failing case{'s' if count != 1 else ''}"
-    if matches:
-        most = matches[0]["identical"]
-        *others, last = (f"`{each['fault']}`" for each in matches if each["identical"] == most)
-        listed = f"{', '.join(others)} or {last}" if others else last
-        yield f"looks like {listed}: identical on {most} of {cases}"
-    else:
-        yield f"looks like none of {told['compared']} known faults, on {cases}"
+    cases = f"{count} case{'s' if count != 1 else ''}"
+    first = [each for each in matches if each["identical"] == matches[0]["identical"]]
+    for number, each in enumerate(first[:_MATCHES]):
+        check = f": check {each['check']}" if each.get("check") else ""
+        like = "Looks like" if number == 0 else "or like"
+        yield f"{like} `{each['fault']}` (identical on {each['identical']} of {cases}){check}."
+        if seen := each.get("seen_in"):
+            yield f"Seen in {', '.join(map(_thread, seen[:_MATCHES]))}."
+    if (more := len(first) - _MATCHES) > 0:
+        yield f"{more} more known fault{'s are' if more > 1 else ' is'} identical on as many cases."
+    if not matches:
+        faults = f"{told['compared']} known fault{'s' if told['compared'] != 1 else ''}"
+        yield f"Matches nothing known: differs from {faults} on {cases}."
     if left := told["left_out"]:
-        yield f"{len(left)} more known fault{'s were' if len(left) != 1 else ' was'} not compared"
+        yield f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'} not compared."
+
+
+_MATCHES = 3
+"""The most faults and threads that are named."""
+
+
+def _thread(source: str) -> str:
+    """Return a thread of GitHub's in short: "vllm-project/vllm#8320"."""
+    found = _THREAD.fullmatch(source)
+    return f"{found[1]}#{found[2]}" if found else source.partition(",")[0]
+
+
+_THREAD = re.compile(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)")
+
+
+@dataclass(frozen=True)
+class Group:
+    """Requirements that fail for the same reason, the worst of them first."""
+
+    reason: str
+    decisions: tuple[Mapping[str, Any], ...]
+
+
+def groups(decisions: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Return the missed requirements, those that bind first, grouped by reason.
+
+    Where the distribution of single calls is wrong, every other measured MUST compares the same
+    wrong distribution with a correct one: they fail for the same reason.
+    """
+    missing = [each for each in worst_first(decisions) if missed(each)]
+    wrong = [each for each in missing if _is_of_the_law(each)]
+    if not any(each["id"] in _SINGLE for each in wrong):
+        wrong = []
+    found = [Group("wrong distribution", tuple(wrong))] if len(wrong) > 1 else []
+    together = {each["id"] for group in found for each in group.decisions}
+    return found + [Group(_reason(each), (each,)) for each in missing if each["id"] not in together]
+
+
+_SINGLE = ("law.lossless", "law.reference")
+
+
+def _is_of_the_law(decision: Mapping[str, Any]) -> bool:
+    measured = decision["worst"]["distance"] is not None
+    return decision["verdict"] == FAIL and decision["level"] == "MUST" and measured
+
+
+def _reason(decision: Mapping[str, Any]) -> str:
+    return str(decision["worst"]["detail"]) or f"case {decision['worst']['case']}"
+
+
+def folded(decisions: Sequence[Mapping[str, Any]]) -> str:
+    """Return the number of requirements that are not missed, by verdict; empty if there are none.
+
+    >>> folded([])
+    ''
+    """
+    kinds = [verdict(each) for each in worst_first(decisions) if not missed(each)]
+    return ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
+
+
+def failing(decisions: Iterable[Mapping[str, Any]]) -> str:
+    """Return how many requirements fail: "9 requirements fail", empty if none does."""
+    count = sum(each["verdict"] == FAIL and each["level"] == "MUST" for each in decisions)
+    return f"{count} requirement{'s fail' if count != 1 else ' fails'}" if count else ""
+
+
+def lane(name: str | None) -> str:
+    """Return the name of a lane as it is printed: "calls" for what single calls decide."""
+    return "calls" if name == "run" else name or ""
 
 
 def owing(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the reasons that leave a verdict open without a failure: skips in mode certify."""
     if owed := [d["id"] for d in found["requirements"] if is_owed(d, found["mode"])]:
-        yield f"mode certify skips nothing that binds and can be asked: {', '.join(owed)} is open"
+        yield f"mode certify needs a verdict on every MUST; skipped: {', '.join(owed)}"
 
 
 def blindness(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the reason of each lane that could not see the adapter."""
     for lane, reason in found["blind"].items():
-        yield f"the {lane} lane is blind: {reason}"
+        yield f"the {lane} lane cannot see this adapter: {reason}"
 
 
 def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
@@ -382,7 +463,7 @@ def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
     if missing:
         listed = ", ".join(_released(each) for each in missing[:_LISTED])
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-        yield f"code ran in files that the adapter does not declare as its own: {listed}{more}"
+        yield f"code ran in files that the adapter does not declare: {listed}{more}"
 
 
 _LISTED = 5

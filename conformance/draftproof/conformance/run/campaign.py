@@ -462,9 +462,10 @@ def _require_cases(campaign: Campaign, declared: Declaration) -> None:
     for pattern in campaign.cases:
         if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
             near = get_close_matches(pattern.removeprefix("!"), known, n=1)
-            meant = f"did you mean {near[0]}?" if near else "`draftproof list` names those of laws"
+            meant = f" Did you mean {near[0]!r}?" if near else ""
             raise UnknownCase(
-                f"mode {campaign.mode} asks no case {pattern!r} of {campaign.name}; {meant}"
+                f"No case in mode {campaign.mode} matches {pattern!r}.{meant} "
+                f"Run `draftproof list cases` to see them."
             )
 
 

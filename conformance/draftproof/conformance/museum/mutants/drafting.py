@@ -139,6 +139,7 @@ MUTANTS = (
         "https://github.com/huggingface/transformers/pull/47961",
         what="Draws after temperature, top-k and top-p, and declares the row before them.",
         why="the verifier accepts and corrects for a draft that was not drawn",
+        check="which row is declared: the one after temperature, top-k and top-p",
         declared=lambda raw, row, token: raw,
     ),
     drafter(
@@ -150,6 +151,7 @@ MUTANTS = (
         what="Drafts the most probable token, "
         "and declares the row that it was the most probable of.",
         why="a draft that is certain must be declared so",
+        check="whether greedy drafts are declared as certain (one-hot)",
         token=lambda rows, drawn, request: rows.argmax(-1),
     ),
     drafter(
@@ -157,6 +159,7 @@ MUTANTS = (
         "https://github.com/deepseek-ai/DeepSpec/issues/31",
         what="Draws from rows rounded to bfloat16, and declares them as they were.",
         why="rounding changes probabilities by up to 1 in 256, and the ratio does not know",
+        check="whether drafts are drawn from the rows that are declared, at their precision",
         token=lambda rows, drawn, request: RIGHT.token(rows.bfloat16().float(), drawn, request),
     ),
     drafter(
@@ -164,6 +167,7 @@ MUTANTS = (
         "https://github.com/apple/ml-recurrent-drafter/issues/6",
         what="Draws two tokens, keeps the more probable one, and declares the row of one draw.",
         why="the more probable of two samples is more probable than one sample",
+        check="whether several draws are made and the best is kept",
         token=better_of_two,
     ),
     mutant(
@@ -171,6 +175,7 @@ MUTANTS = (
         "tpu-inference, found by reading it",
         what="Draws from rows that were cut before they were heated, and declares the other order.",
         why="top-p keeps other tokens of a row that has another temperature",
+        check="the order of temperature and top-p: the same in drawing and declaring",
         breaks="draft.declared",
         of=CutsBeforeItHeats,
     ),
@@ -179,12 +184,14 @@ MUTANTS = (
         "https://github.com/NVIDIA/TensorRT-LLM/pull/12588",
         what="Declares the row of the first position for all positions.",
         why="the row of another position says nothing of this token",
+        check="which row is declared at each position",
         shaped=first_for_all,
     ),
     mutant(
         "drafts-that-all-differ",
         what="Draws siblings without replacement, and calls them i.i.d.",
         why="siblings without replacement are not independent, as i.i.d. siblings are",
+        check="whether siblings are drawn with replacement, as i.i.d. drafts are",
         breaks="draft.joint",
         of=DraftingSeveral,
         token=different_at_root,
@@ -193,6 +200,7 @@ MUTANTS = (
         "drafts-that-all-agree",
         what="Draws one path and hands it over K times.",
         why="two copies of one path are one draft, not two",
+        check="whether every path is drawn by itself",
         breaks="draft.joint",
         of=DraftingSeveral,
         shaped=first_path,

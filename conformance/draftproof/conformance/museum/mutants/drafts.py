@@ -72,6 +72,7 @@ MUTANTS = (
         what="Skips a sibling whose token was tried before, "
         "though siblings are drawn with replacement.",
         why="every sibling is a draw of its own, whether or not its token came before",
+        check="whether siblings that repeat a token are skipped: each draw is tried",
         algorithm="recursive_rejection",
         text=exhibits.rejection_skipping_duplicates,
     ),
@@ -80,6 +81,7 @@ MUTANTS = (
         "https://github.com/NJUNLP/MCSD/issues/5",
         what="Tries every sibling against p, and never writes the residual back.",
         why="what a rejected sibling was offered is offered again",
+        check="whether the residual replaces p after each rejected sibling",
         rule=each_against_p,
     ),
     recursive(
@@ -88,6 +90,7 @@ MUTANTS = (
         "https://github.com/foundation-model-stack/fms-extras/pull/17",
         what="Draws a token from p for every sibling, and goes on where one of them agrees.",
         why="to draw the same token twice and keep what fits best is to favour what was drafted",
+        check="how many target tokens are drawn at a position: one for all siblings",
         algorithm="target_first",
         rule=each_with_its_own_target,
     ),
@@ -98,6 +101,7 @@ MUTANTS = (
         what="Lets one coin choose among the siblings by their target mass, "
         "a token drafted twice twice.",
         why="one coin against the siblings' summed mass is right for siblings that all differ",
+        check="whether a token that was drafted twice is counted twice",
         algorithm="target_first",
         rule=by_target_mass,
     ),
@@ -106,12 +110,14 @@ MUTANTS = (
         "https://github.com/NVIDIA/TensorRT-LLM/pull/15098",
         what="Reads the target's rows along the first path, whichever path is kept.",
         why="the row at a depth is another one on every path",
+        check="which path's target rows are read: those of the path that is kept",
         text=along_the_first_path,
     ),
     recursive(
         "residual-among-siblings",
         what="Subtracts from what is owed only what the drafted siblings took.",
         why="a correction may be any token, drafted or not",
+        check="whether the residual is taken over the whole vocabulary",
         rule=among_siblings,
     ),
     verifier(
@@ -120,6 +126,7 @@ MUTANTS = (
         what="Ranks equal ratios by token id in the skewed law, "
         "by order of drawing in the selection.",
         why="selection and skewed law must break ties alike",
+        check="how ties of ratios are broken: the same way in selection and skewed law",
         algorithm="multipath_block",
         text=exhibits.multipath_block_first_of_equals,
     ),
@@ -129,6 +136,7 @@ MUTANTS = (
         what="Ranks siblings by ratios clamped at one, "
         "equals by token id here and by drawing there.",
         why="all tokens with p >= q are equal then, and selection and skewed law rank them apart",
+        check="whether ratios are clamped before they are ranked",
         algorithm="multipath_block",
         text=exhibits.multipath_block_clamped,
     ),
@@ -137,6 +145,7 @@ MUTANTS = (
         "the released code of arXiv 2604.25925, found by reading it",
         what="Goes over the paths and tests every prefix as if there were this path alone.",
         why="other drafts have been tried before a prefix, and its test takes them for longer ones",
+        check="whether prefixes that paths share are tested once or for each path",
         text=exhibits.spectr_gbv_loop,
     ),
 )

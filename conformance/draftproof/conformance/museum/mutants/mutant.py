@@ -16,7 +16,8 @@ class Exhibit:
     """A verifier, or a drafter, of the museum, and the requirements that it must fail.
 
     `source` has the public threads that report the fault, or a repository that we read or ran, or
-    "draftproof" for a fault of our own invention.
+    "draftproof" for a fault of our own invention. `check` says what to look at in a verifier that
+    behaves alike, to be read after "Check"; controls have nothing to look at.
     """
 
     id: str
@@ -25,6 +26,7 @@ class Exhibit:
     source: tuple[str, ...]
     must_fail: tuple[str, ...]
     make: Callable[[], Adapter]
+    check: str = ""
 
 
 class Mutant(Exhibit):
@@ -56,8 +58,9 @@ def mutant(
 ) -> Mutant:
     """Return a mutant that breaks a requirement, and must fail others as well.
 
-    `made` describes it: `what`, `why`, the verifier that it is made `of`, and the wrong steps that
-    replace steps of that verifier: functions without `self`. No source means "draftproof".
+    `made` describes it: `what`, `why`, `check`, the verifier that it is made `of`, and the wrong
+    steps that replace steps of that verifier: functions without `self`. No source means
+    "draftproof".
     """
     return _exhibit(Mutant, name, source, (breaks, *also), **made)
 
@@ -78,6 +81,7 @@ def _exhibit(
     *,
     what: str,
     why: str,
+    check: str = "",
     of: type[Any] = Token,
     **steps: Any,
 ) -> Kind:
@@ -96,4 +100,4 @@ def _exhibit(
             **{step: staticmethod(each) for step, each in functions.items()},
         },
     )
-    return kind(name, what, why, source or ("draftproof",), must_fail, made)
+    return kind(name, what, why, source or ("draftproof",), must_fail, made, check)

@@ -89,6 +89,7 @@ MUTANTS = (
         what="Drafts after temperature, top-k and top-p, "
         "and verifies as if it had drafted before them.",
         why="the ratio is too large by what the cut has left out",
+        check="which draft row reaches the verifier: the one after temperature, top-k and top-p",
         also=("draft.declared",),
         declared=lambda raw, row, token: raw,
     ),
@@ -96,12 +97,14 @@ MUTANTS = (
         "bonus-of-the-raw-row",
         what="Draws the bonus from the target's row before temperature, top-k and top-p.",
         why="the bonus is sampled with the same options as any other token",
+        check="whether the bonus row is processed like the verified rows",
         of_target=lambda raw, asked: torch.cat([RIGHT.processed(raw[:-1], asked), raw[-1:]]),
     ),
     pipeline(
         "remembers-what-it-rejected",
         what="Goes on after a rejection as if the rejected token had been written.",
         why="what was rejected is no part of the text, and must leave the caches",
+        check="whether rejected tokens leave the caches (KV rollback)",
         remembered=lambda path, emitted: torch.cat([path[: len(emitted)], emitted[len(path) :]]),
     ),
 )

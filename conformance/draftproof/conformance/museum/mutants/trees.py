@@ -75,12 +75,14 @@ MUTANTS = (
         "tree-as-independent-paths",
         what="Takes the K paths of a tree for K paths that were drawn one by one.",
         why="paths that share a node share its one draw, and it is tried once for each of them",
+        check="whether the branching of the tree reaches the verifier",
         verify=lambda request: RIGHT.verify(replace(request, branching=None)),
     ),
     tree(
         "skips-duplicates-below-the-root",
         what="Merges equal siblings below the root into one node, and tries it once.",
         why="below the root, too, every sibling is a draw of its own",
+        check="whether equal siblings below the root are merged: each draw is tried",
         siblings=merged_below_root,
     ),
     tree(
@@ -88,6 +90,7 @@ MUTANTS = (
         what="Reads the target's row after a sibling below the root from the first path of "
         "its parent.",
         why="what follows the second child of a node does not follow the first",
+        check="which target row is read below the root: that of the accepted sibling",
         text=after_the_first_sibling,
     ),
     tree(
@@ -95,6 +98,7 @@ MUTANTS = (
         what="Tries the tokens drawn after the first sibling, "
         "whichever of the siblings was accepted.",
         why="what was drawn after one sibling was not drawn after another",
+        check="which children are tried next: those of the accepted sibling",
         siblings=lambda drafts, node: drafts.siblings(first_node(drafts, len(node))),
         first=first_in_subtree,
     ),
@@ -102,6 +106,7 @@ MUTANTS = (
         "drafts-paths-for-a-tree",
         what="Draws K independent paths where a tree is asked for.",
         why="paths of a tree share their first tokens, and independent ones do by chance",
+        check="whether paths of the tree share the tokens of their common nodes",
         breaks="draft.joint",
         of=DraftingSeveral,
         trees=True,
