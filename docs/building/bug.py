@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from functools import cache
 from textwrap import dedent
-from typing import Any
+from typing import Any, cast
 
 from telling import blocks
 
@@ -20,17 +20,18 @@ from building.pictures import bars, both, shown
 from draftproof.conformance.cases.case import Case
 from draftproof.conformance.lanes.observe import observe
 from draftproof.conformance.protocol.adapter import program_of
+from draftproof.reference.emission import Emission
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Path
 from draftproof.reference.process import continued
-from draftproof.reference.rational import Rational
+from draftproof.reference.rational import Rational, rationals
 
 PLACE = "pictures/bug"
 """The place of the two pictures, on the site and below the folder docs."""
 
 INSTANCE = Instance(
-    Model("target", 3, {(): ("1/8", "3/8", "1/2")}, context_free=True),
-    Model("draft", 3, {(): ("1/2", "3/8", "1/8")}, context_free=True),
+    Model("target", 3, {(): rationals(("1/8", "3/8", "1/2"))}, context_free=True),
+    Model("draft", 3, {(): rationals(("1/2", "3/8", "1/8"))}, context_free=True),
     length=1,
 )
 """One drafted token of three. All its probabilities are exact in float32, and so is the law."""
@@ -63,7 +64,8 @@ def texts() -> tuple[Law[Path], Law[Path]]:
     exec(compile(code(), "mine.py", "exec"), defined)  # noqa: S102  # our README's
     seen = observe(program_of(defined["Mine"]()), Case("bug", "", "quick", INSTANCE))
     horizon = INSTANCE.length + 1
-    return continued(seen.emitted(), seen.instance, horizon), INSTANCE.target.text(horizon)
+    emitted = cast("Law[Emission]", seen.emitted())  # it raises nothing
+    return continued(emitted, seen.instance, horizon), INSTANCE.target.text(horizon)
 
 
 def distance() -> Rational:

@@ -40,7 +40,7 @@ class Batched:
 """
 
 
-@dataclass(frozen=True)
+@dataclass
 class Version:
     """A version that is made up, whose adapter is a file."""
 
@@ -50,7 +50,7 @@ class Version:
     said: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Way:
     """A method that is made up, judged on one case."""
 
@@ -63,7 +63,7 @@ class Way:
     note: str = ""
 
 
-@dataclass(frozen=True)
+@dataclass
 class Engine:
     """An engine that is made up, with a past."""
 
@@ -71,7 +71,7 @@ class Engine:
     name: str = "mine"
     title: str = "Mine"
     extras: str = "torch"
-    methods: Mapping[str, Way] = field(default_factory=lambda: {"fast": Way()})
+    methods: Mapping[str, engines.Method] = field(default_factory=lambda: {"fast": Way()})
 
     def judged(self, source: str = "") -> Mapping[str, str]:
         raise NotImplementedError

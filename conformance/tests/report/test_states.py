@@ -21,12 +21,12 @@ def judged(outcome: str, verdict: str = "pass", distance: float | None = 1e-8, *
     row = {"name": "x@1", "algorithm": "token", "outcome": outcome, "design": None}
     row |= {name: own.pop(name) for name in ("algorithm", "design") if name in own}
     lossless = decision("law.lossless", verdict, distance=distance, lanes=["exact"])
-    known = {"mode": "quick", "cases": [], "asked": None, "planned": None, "lengths": None}
+    known: Row = {"mode": "quick", "cases": [], "asked": None, "planned": None, "lengths": None}
     return {**row, "judged": {**known, "requirements": [lossless], **own}}
 
 
-SOME = {"cases": ["!wide.*"], "asked": 46, "planned": 50}
-HALF = {"lengths": {"observed": 0.5, "optimum": 1.0}}
+SOME: dict[str, Any] = {"cases": ["!wide.*"], "asked": 46, "planned": 50}
+HALF: dict[str, Any] = {"lengths": {"observed": 0.5, "optimum": 1.0}}
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 
 from draftproof.conformance.evidence.grade import OF_LANE, SAMPLED
 from draftproof.conformance.report import states, words
+from draftproof.conformance.requirements.finding import FAILS_EVERYWHERE
 
 _COLORS = {
     words.CONFORMS: "brightgreen",
@@ -42,7 +43,7 @@ _ROW_COLORS = {
     states.BY_DESIGN: "orange",
     states.FAILS: "red",
     states.INCONCLUSIVE: "yellow",
-    states.FAILS_EVERYWHERE: "red",
+    FAILS_EVERYWHERE: "red",
 }
 """The colours of the states; every other one is grey, as a certificate of some cases is."""
 
