@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from draftproof.adapters import engines
+from draftproof.adapters.engines.packages import PACKAGES
 from draftproof.adapters.engines.released import Commit, Unavailable, Wheel
 from draftproof.conformance.cases import cases
 from draftproof.conformance.lanes.observe import observe
@@ -48,7 +49,10 @@ def test_every_adapter_of_a_row_is_made_somewhere() -> None:
     for row in ROWS:
         place, _, name = row.adapter.partition(":")
         if place == engines.__name__:
-            module, made, *_ = engines._MAKERS[name]
+            package, _, method = name.partition("==")[0].partition("/")
+            is_pinned = name in engines._MAKERS
+            known = engines._MAKERS[name] if is_pinned else PACKAGES[package].methods[method].made
+            module, made, *_ = known
             file = Path(engines.__file__).with_name(f"{module}.py")
             classes = {
                 each.name
