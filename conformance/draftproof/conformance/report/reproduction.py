@@ -143,10 +143,11 @@ def _body(
     if batched:
         yield "result = verifier.verify(request())"
         columns = "(result.path, result.accepted_length, result.next_token)"
-        yield f"columns = [torch.as_tensor(column).tolist() for column in {columns}]"
-        yield f"emitted = [{_text(shown)} for paths, path, accepted, token in zip("
-        yield "    draft_tokens * runs, *columns, strict=True"
-        yield ")]"
+        yield from ("columns = [", "    torch.as_tensor(column).tolist()")
+        yield from (f"    for column in {columns}", "]")
+        yield from ("emitted = [", f"    {_text(shown)}")
+        along = "zip(draft_tokens * runs, *columns, strict=True)"
+        yield from (f"    for paths, path, accepted, token in {along}", "]")
     elif raised:
         yield "results = [verifier.verify(request()) for _ in range(runs)]"
         yield 'print("nothing is raised; the last result:", results[-1])'
