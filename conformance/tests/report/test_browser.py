@@ -136,7 +136,7 @@ def test_a_page_by_itself_asks_for_nothing(tmp_path: Path, hostile: dict[str, An
     seen = browsed(rendered([hostile], "html"), tmp_path)
     assert seen.requests == []
     assert seen.complaints == []
-    assert "How to repeat it" in seen.dom
+    assert "Judge it again" in seen.dom
 
 
 def test_the_policy_holds_what_would_be_asked_for(tmp_path: Path) -> None:

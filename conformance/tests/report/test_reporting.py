@@ -80,7 +80,7 @@ def test_the_exit_code_in_json_is_that_of_the_gravest(certificate: Make, decisio
 
 def test_standard_input_is_read_once(files: list[str]) -> None:
     text = Path(files[0]).read_text(encoding="utf-8")
-    assert f"mine {CONFORMS}; certificate: -" in run("-", input=text).output
+    assert "\ncertificate: -\n" in run("-", input=text).output
     result = run("-", "-", input=text)
     assert result.exit_code == 2
     assert "standard input (-) can be named only once" in result.output
