@@ -100,7 +100,7 @@ def test_a_server_with_filters_of_its_own_is_undecided(checkpoint: Path, tmp_pat
     ("given", "code", "told"),
     [
         ((), 2, "name exactly one: an ADAPTER, a server with --url, or a file with"),
-        (("a:b", "--url", "http://127.0.0.1:9"), 2, "name one of"),
+        (("a:b", "--url", "http://127.0.0.1:9"), 2, "name exactly one"),
         (("a:b", "--control-url", "http://127.0.0.1:9"), 2, "--control-url belongs to --url"),
         (("--url", "127.0.0.1:9"), 2, "an address such as http://127.0.0.1:8000"),
         (("--url", "http://127.0.0.1:9"), 3, "is the server running there"),

@@ -110,8 +110,8 @@ def print_certificate(
     style = _CONCLUSION_STYLE.get(found["verdict"], "bold red")
     count = words.failing(decisions)
     told = escape(words.conclusion(found) + (f": {count}" if count else ""))
-    _say(out, f"[bold]{name}[/] {version} [{style}]{told}[/]")
-    _say(out, escape(words.terms(found)))
+    _say(out, f"[bold]{name}[/] [{style}]{told}[/]")
+    _say(out, f"version {version}, {escape(words.terms(found))}")
     if cause := [*words.likely_cause(found)]:
         out.print("\n[bold]Likely cause[/]")
         print_lines(out, cause)
