@@ -37,8 +37,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ["DRAFTPROOF_STORE"] = "off"
 os.environ.pop("CI", None)
 
-# Programs of whole engines need those, in environments of their own.
-collect_ignore_glob = ["adapters/whole/*"]
+# Programs of whole engines, and scripts that show faults of some, need those engines.
+collect_ignore_glob = ["adapters/whole/*", "adapters/matrix/reproductions/*"]
 
 # What was asked of this run of pytest is not asked of those that tests start.
 os.environ.pop("PYTEST_ADDOPTS", None)

@@ -29,7 +29,11 @@ SAMPLED_LAWS = {"triton-k-seq"}
 """Whose law on one case, `tree.iid.deep.b2x2x2`, is sampled: its drafts would take the probe lane
 more than four million rows."""
 
-SAMPLED_TAILS = {"torch-greedy-block", "torch-recursive-greedy-block"}
+SAMPLED_TAILS = {
+    "torch-greedy-block",
+    "torch-recursive-greedy-block",
+    "torch-scored-greedy-block",
+}
 """That look the drawn token up, for the state that they hand on: each token is a run of its own."""
 
 LAWS = {

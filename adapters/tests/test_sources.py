@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from draftproof.adapters.engines.index import Listed, archive, listed
+from draftproof.adapters.engines.index import ListedRelease, archive, listed
 from draftproof.adapters.engines.released import (
     MovedOn,
     Unavailable,
@@ -281,7 +281,7 @@ def test_an_index_that_cannot_be_read_is_told(
     index.takes_ranges = False
     with pytest.raises(UnfetchedRelease, match=r"cannot read .*1.5.whl by ranges: "):
         of_index(listed("engine")[-1], "engine")
-    nowhere = Listed("engine", "1.5", date(2026, 2, 1), "http://127.0.0.1:9/engine.whl")
+    nowhere = ListedRelease("engine", "1.5", date(2026, 2, 1), "http://127.0.0.1:9/engine.whl")
     with pytest.raises(UnfetchedRelease, match=r"cannot read http://127.0.0.1:9/engine.whl by"):
         of_index(nowhere, "engine")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")

@@ -40,8 +40,13 @@ def test_its_ensemble_option_is_found_lossy() -> None:
 def test_tokens_that_are_not_the_drafted_ones_are_no_prefix(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    def swapped(ids: Any, q: Any, length: int, p: Any) -> Any:
-        return torch.tensor([[1 - int(ids[0, 0]), 0]]), torch.tensor(1)
+    def swapped(
+        candidate_input_ids: Any,
+        candidate_logits: Any,
+        candidate_length: int,
+        new_logits: Any,
+    ) -> Any:
+        return torch.tensor([[1 - int(candidate_input_ids[0, 0]), 0]]), torch.tensor(1)
 
     monkeypatch.setattr(utils, "_speculative_sampling", swapped)
     one = Request(

@@ -84,7 +84,7 @@ def test_every_page_has_its_card() -> None:
 
 def test_terms_are_explained_where_they_are_read() -> None:
     text = (SITE / "explanation/algorithms/block/index.html").read_text(encoding="utf-8")
-    assert f'<abbr title="{glossary.definition("stateless")}">' in text
+    assert f'<abbr title="{glossary.definition("correction")}">' in text
 
 
 def test_no_page_says_where_it_was_built() -> None:

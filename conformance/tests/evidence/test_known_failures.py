@@ -133,7 +133,7 @@ def certify(file: Path, *arguments: str) -> Result:
     [
         ("law.support", (), "line 1: expected the id of a requirement and the link"),
         (f"law.suport {ISSUE}", (), "did you mean 'law.support'?"),
-        (f"law.support {ISSUE}", ("--mode", "certify"), "no --lane, no --known-failures and no"),
+        (f"law.support {ISSUE}", ("--mode", "certify"), "it takes no --case, --lane, --known"),
     ],
 )
 def test_a_file_that_cannot_be_used_is_refused_before_anything_is_judged(
@@ -152,7 +152,7 @@ def test_a_file_that_cannot_be_used_is_refused_before_anything_is_judged(
 def test_certify_takes_no_terms(tmp_path: Path, arguments: tuple[str, ...]) -> None:
     ran = CliRunner().invoke(cli, ["certify", WRONG, "--mode", "certify", *arguments])
     assert ran.exit_code == 2
-    assert "--mode certify asks every case, uses every lane" in ran.stderr
+    assert "--mode certify judges every case on every lane" in ran.stderr
 
 
 def test_unreadable_files_are_named(file: Path) -> None:

@@ -14,7 +14,13 @@ from click.testing import CliRunner
 
 from draftproof.conformance.cli import cli
 from draftproof.conformance.matrix import JudgedRow, MatrixRow, history
-from draftproof.conformance.matrix.history import Text, Unread, document, texts_of, verdicts
+from draftproof.conformance.matrix.history import (
+    SameFiles,
+    UnreadHistory,
+    document,
+    texts_of,
+    verdicts,
+)
 from draftproof.conformance.protocol import packages as engines
 from draftproof.conformance.report.history import markdown
 from draftproof.conformance.report.plain import plain
@@ -101,21 +107,23 @@ def test_neighbours_with_the_same_files_are_one_text(tmp_path: Path) -> None:
     past = versions(tmp_path, RIGHT, RIGHT, WRONG, BROKEN, GONE, WRONG, RIGHT)
     read = [*texts_of(past)]
     assert [
-        [each.version for each in one.versions] if isinstance(one, Text) else one.version.version
+        [each.version for each in one.versions]
+        if isinstance(one, SameFiles)
+        else one.version.version
         for one in read
     ] == [["1", "2"], ["3"], "4", "5", ["6"], ["7"]]
-    assert [(one.outcome, one.reason) for one in read if isinstance(one, Unread)] == [
+    assert [(one.outcome, one.reason) for one in read if isinstance(one, UnreadHistory)] == [
         (CANNOT_RUN, "no more"),
         (UNFETCHED, "no network"),
     ]
-    own = [each.digest for each in read if isinstance(each, Text)]
+    own = [each.digest for each in read if isinstance(each, SameFiles)]
     assert (own[0], own[1]) == (own[3], own[2])
 
 
-def texts(pattern: str) -> list[Text]:
+def texts(pattern: str) -> list[SameFiles]:
     """Return texts whose digests are letters, a version each."""
     return [
-        Text(letter, (Version(str(number), f"x:{letter}"),))
+        SameFiles(letter, (Version(str(number), f"x:{letter}"),))
         for number, letter in enumerate(pattern)
     ]
 

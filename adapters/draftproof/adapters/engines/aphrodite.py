@@ -25,7 +25,7 @@ def _doubles() -> Doubles:
     return {**own, **others}
 
 
-class V1(vllm.V1):
+class AphroditeV1(vllm.V1):
     """`aphrodite.v1.sample.rejection_sampler.rejection_sample`, and the bonus by its own race.
 
     It takes logits, or probabilities, and requests one after another, which may differ in length.
@@ -44,7 +44,7 @@ class V1(vllm.V1):
         self._takes_logits = vllm.takes_logits(self._sampler)
 
 
-class RejectionSampler(vllm.RejectionSampler):
+class AphroditeRejectionSampler(vllm.RejectionSampler):
     """`RejectionSampler` of the engine V0, and the bonus by torch's own draw.
 
     It takes probabilities, in blocks of one length.
@@ -60,7 +60,7 @@ class RejectionSampler(vllm.RejectionSampler):
         self._has_bonus = vllm.takes_bonus(self._sampler)
 
 
-class TypicalAcceptanceSampler(vllm.TypicalAcceptanceSampler):
+class AphroditeTypicalAcceptanceSampler(vllm.TypicalAcceptanceSampler):
     """`TypicalAcceptanceSampler` of the engine V0, with the options that are its default.
 
     It keeps what is typical of the target, and corrects by its most probable token: it is lossy by

@@ -30,7 +30,7 @@ _CHUNK = 2**17
 
 
 @dataclass(frozen=True)
-class Listed:
+class ListedRelease:
     """A release of a project: its wheel, of several one that is like the others."""
 
     project: str
@@ -40,13 +40,13 @@ class Listed:
     address: str
 
 
-def listed(project: str) -> list[Listed]:
+def listed(project: str) -> list[ListedRelease]:
     """Return the releases of a project that have wheels, the oldest first.
 
     What was yanked, and what is built every night, is left out. Raises `UnfetchedRelease`.
     """
     address = f"{os.environ.get('PIP_INDEX_URL') or INDEX}/{project}/"
-    found: dict[str, Listed] = {}
+    found: dict[str, ListedRelease] = {}
     for file in _listing(address):
         name, time = str(file["filename"]), file.get("upload-time")
         if not name.endswith(".whl") or file.get("yanked") or not time:
@@ -54,7 +54,9 @@ def listed(project: str) -> list[Listed]:
         _, version, *_ = name.split("-")
         if ".dev" in version:
             continue
-        own = Listed(project, version, date.fromisoformat(time[:10]), urljoin(address, file["url"]))
+        own = ListedRelease(
+            project, version, date.fromisoformat(time[:10]), urljoin(address, file["url"])
+        )
         # A wheel for this kind of machine, where there is one, is what most people have.
         if version not in found or "x86_64" in name:
             found[version] = own

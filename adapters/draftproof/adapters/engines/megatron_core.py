@@ -52,7 +52,9 @@ class SampleAndVerify:
         controller = object.__new__(self._controller)
         vars(controller).update(
             num_speculative_tokens=every - 1,
-            inference_wrapped_model=SimpleNamespace(inference_context=_Context(count, every)),
+            inference_wrapped_model=SimpleNamespace(
+                inference_context=_InferenceContext(count, every)
+            ),
             _all_logits_cuda=rows.reshape(1, count * every, vocabulary),
             _sampling=self._sampling(request.generator, vocabulary),
             _sampled_tokens_cuda=torch.zeros(count, dtype=torch.int64),
@@ -72,7 +74,7 @@ class SampleAndVerify:
         )
 
 
-class _Context:
+class _InferenceContext:
     """What stands for the context: B requests that draft, at temperature 1, with no cuts."""
 
     config = SimpleNamespace(materialize_only_last_token_logits=True)

@@ -18,7 +18,7 @@ from draftproof.adapters.engines.released import (
 from draftproof.conformance.adapter import Request, Result
 
 
-class Walk(OneRequest):
+class SampledWalk(OneRequest):
     """The walk of a drafter's round, "dflash" or "mtp", where tokens are drawn.
 
     It draws from the target after every drafted token, and keeps the drafted ones that agree. Its

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from draftproof.adapters.engines.index import Listed, listed
+from draftproof.adapters.engines.index import ListedRelease, listed
 from draftproof.adapters.engines.released import MovedOn, Unavailable
 from draftproof.adapters.engines.sources import (
     Found,
@@ -34,7 +34,7 @@ PLACE = "draftproof.adapters.engines"
 
 
 @dataclass(frozen=True)
-class Method:
+class EngineMethod:
     """A way in which an engine verifies drafts, and the adapter that calls it."""
 
     algorithm: str
@@ -67,7 +67,7 @@ class Method:
 
 
 @dataclass(frozen=True)
-class Past:
+class PastVersion:
     """A version of an engine that was: its name, its day, and the place of the adapter."""
 
     version: str
@@ -78,7 +78,7 @@ class Past:
 
 
 @dataclass(frozen=True)
-class Package:
+class EnginePackage:
     """An engine's package: its name in an index, its title, its import name, and its methods."""
 
     name: str
@@ -86,7 +86,7 @@ class Package:
     package: str
     extras: str
     """The extras of Draftproof that its adapters need."""
-    methods: Mapping[str, Method]
+    methods: Mapping[str, EngineMethod]
 
     def found(self, source: str = "") -> Found:
         """Return the package of a source, the installed one without. Raises `Unavailable`."""
@@ -113,14 +113,16 @@ class Package:
         """Return the place of an adapter, as `load_adapter` takes it."""
         return f"{PLACE}:{self.name}/{method}{where}"
 
-    def past(self, method: str, *, since: date, source: str = "") -> list[Past]:
+    def past(self, method: str, *, since: date, source: str = "") -> list[PastVersion]:
         """Return the releases, or the commits of a checkout that touched the files of a method.
 
         They begin with `since`, the oldest is first. Raises `Unavailable`.
         """
         if not source:
             return [
-                Past(each.version, str(each.day), "", self.place(method, f"=={each.version}"))
+                PastVersion(
+                    each.version, str(each.day), "", self.place(method, f"=={each.version}")
+                )
                 for each in listed(self.name)
                 if each.day >= since
             ]
@@ -135,7 +137,7 @@ class Package:
         if made is not None:
             used = [*dict.fromkeys([*used, *release.members])]
         return [
-            Past(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))
+            PastVersion(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))
             for whole, day, said in commits(path, used, since=str(since))
         ]
 
@@ -164,13 +166,13 @@ _UNPINNED = (
 PACKAGES = {
     each.name: each
     for each in (
-        Package(
+        EnginePackage(
             "vllm",
             "vLLM",
             "vllm",
             "torch,triton",
             {
-                "v0": Method(
+                "v0": EngineMethod(
                     "token",
                     "0.5.5 to 0.9",
                     {f"{_V0}/rejection_sampler.py": "class RejectionSampler"},
@@ -179,14 +181,14 @@ PACKAGES = {
                     why="cases of wide rows, most of which is masked, take minutes and gigabytes",
                     note=_BONUS,
                 ),
-                "v0-typical": Method(
+                "v0-typical": EngineMethod(
                     "token",
                     "0.5.5 to 0.9",
                     {f"{_V0}/typical_acceptance_sampler.py": "class TypicalAcceptanceSampler"},
                     ("vllm", "TypicalAcceptanceSampler"),
                     note=_BONUS,
                 ),
-                "v1": Method(
+                "v1": EngineMethod(
                     "token",
                     "0.8.5 and later",
                     {_V1: "def rejection_sample("},
@@ -194,7 +196,7 @@ PACKAGES = {
                     cases=("generic.v2.l2",),
                     why=_SLOW,
                 ),
-                "v2-token": Method(
+                "v2-token": EngineMethod(
                     "token",
                     "0.31 and later",
                     {_V2: "def rejection_sample("},
@@ -203,7 +205,7 @@ PACKAGES = {
                     why=_SLOW,
                     note=_FED,
                 ),
-                "v2-block": Method(
+                "v2-block": EngineMethod(
                     "block",
                     "0.31 and later",
                     {_V2: "use_block_verification"},
@@ -214,13 +216,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "vllm-ascend",
             "vllm-ascend",
             "vllm_ascend",
             "torch,triton",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "0.13 and later",
                     _ASCEND,
@@ -229,7 +231,7 @@ PACKAGES = {
                     why="it verifies by token up to two drafted tokens, in every version",
                     note=_UNPINNED,
                 ),
-                "block": Method(
+                "block": EngineMethod(
                     "block",
                     "0.13 and later",
                     dict.fromkeys(_ASCEND, "block_verify"),
@@ -241,13 +243,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "sglang",
             "SGLang",
             "sglang",
             "torch,triton",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "0.5.14 and later",
                     _SGLANG,
@@ -255,7 +257,7 @@ PACKAGES = {
                     cases=("generic.v2.l2",),
                     why=_SLOW,
                 ),
-                "block": Method(
+                "block": EngineMethod(
                     "block",
                     "0.5.14 and later",
                     dict.fromkeys(_SGLANG, "block_verification"),
@@ -265,13 +267,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "lmdeploy",
             "LMDeploy",
             "lmdeploy",
             "torch,triton",
             {
-                backend: Method(
+                backend: EngineMethod(
                     "token",
                     "0.13 and later",
                     {
@@ -284,13 +286,13 @@ PACKAGES = {
                 for backend in ("default", "cuda")
             },
         ),
-        Package(
+        EnginePackage(
             "transformers",
             "transformers",
             "transformers",
             "torch",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "4.52 and later",
                     {"transformers/generation/utils.py": "def _speculative_sampling("},
@@ -298,13 +300,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "tpu-inference",
             "tpu-inference",
             "tpu_inference",
             "torch,engines",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "0.11 and later",
                     {
@@ -318,13 +320,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "mlx-lm",
             "MLX LM",
             "mlx_lm",
             "torch,engines",
             {
-                "agreement": Method(
+                "agreement": EngineMethod(
                     "target_first",
                     "0.32 and later",
                     {"mlx_lm/generate.py": "def speculative_generate_step("},
@@ -334,13 +336,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "ipex-llm",
             "IPEX-LLM",
             "ipex_llm",
             "torch,engines",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "2.3.0b20251110",
                     {"ipex_llm/transformers/speculative.py": "def speculative_generate("},
@@ -348,13 +350,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "dflash",
             "DFlash",
             "dflash",
             "torch",
             {
-                rows: Method(
+                rows: EngineMethod(
                     "token",
                     "0.1.0",
                     {"dflash/model.py": "def _rejection_sample("},
@@ -363,13 +365,13 @@ PACKAGES = {
                 for rows in ("rows", "candidates")
             },
         ),
-        Package(
+        EnginePackage(
             "angelslim",
             "AngelSlim",
             "angelslim",
             "torch,engines",
             {
-                "tree": Method(
+                "tree": EngineMethod(
                     "target_first",
                     "0.5.0",
                     {
@@ -379,13 +381,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "eagle-llm",
             "EAGLE",
             "eagle",
             "torch,engines",
             {
-                rule: Method(
+                rule: EngineMethod(
                     "recursive_rejection",
                     "1.2.1",
                     {f"eagle/{member}.py": "def evaluate_posterior("},
@@ -397,13 +399,13 @@ PACKAGES = {
                 )
             },
         ),
-        Package(
+        EnginePackage(
             "specforge",
             "SpecForge",
             "specforge",
             "torch",
             {
-                "agreement": Method(
+                "agreement": EngineMethod(
                     "target_first",
                     "0.2.0",
                     {"specforge/modeling/draft/dflash.py": "def spec_generate("},
@@ -411,22 +413,22 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "aphrodite-engine",
             "Aphrodite",
             "aphrodite",
             "torch,triton",
             {
-                "v0": Method(
+                "v0": EngineMethod(
                     "token",
                     "0.6",
                     {f"{_APHRODITE_V0}/rejection_sampler.py": "class RejectionSampler"},
-                    ("aphrodite", "RejectionSampler"),
+                    ("aphrodite", "AphroditeRejectionSampler"),
                     cases=("!wide.*",),
                     why="cases of wide rows, most of which is masked, take minutes and gigabytes",
                     note=_BONUS,
                 ),
-                "v0-typical": Method(
+                "v0-typical": EngineMethod(
                     "token",
                     "0.6",
                     {
@@ -434,26 +436,26 @@ PACKAGES = {
                             "class TypicalAcceptanceSampler"
                         )
                     },
-                    ("aphrodite", "TypicalAcceptanceSampler"),
+                    ("aphrodite", "AphroditeTypicalAcceptanceSampler"),
                     note=_BONUS,
                 ),
-                "v1": Method(
+                "v1": EngineMethod(
                     "token",
                     "0.10 and later",
                     {"aphrodite/v1/sample/rejection_sampler.py": "def rejection_sample("},
-                    ("aphrodite", "V1"),
+                    ("aphrodite", "AphroditeV1"),
                     cases=("generic.v2.l2",),
                     why=_SLOW,
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "vllm-mlx",
             "vllm-mlx",
             "vllm_mlx",
             "torch,engines",
             {
-                company: Method(
+                company: EngineMethod(
                     "token",
                     "0.6 and later",
                     {"vllm_mlx/mllm_batch_generator.py": "def _accept_sampled_draft("},
@@ -465,13 +467,13 @@ PACKAGES = {
                 for company in ("alone", "beside")
             },
         ),
-        Package(
+        EnginePackage(
             "exllamav2",
             "ExLlamaV2",
             "exllamav2",
             "torch",
             {
-                generator: Method(
+                generator: EngineMethod(
                     "target_first",
                     "0.3",
                     {f"exllamav2/generator/{generator}.py": text},
@@ -486,13 +488,13 @@ PACKAGES = {
                 )
             },
         ),
-        Package(
+        EnginePackage(
             "exllamav3",
             "ExLlamaV3",
             "exllamav3",
             "torch",
             {
-                "agreement": Method(
+                "agreement": EngineMethod(
                     "target_first",
                     "1.6",
                     {"exllamav3/generator/generator.py": "def iterate_draftmodel_gen("},
@@ -503,17 +505,17 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "mlx-vlm",
             "MLX-VLM",
             "mlx_vlm",
             "torch,engines",
             {
-                drafter: Method(
+                drafter: EngineMethod(
                     "target_first",
                     "0.7 and later",
                     {f"mlx_vlm/speculative/{drafter}.py": text},
-                    ("mlx_vlm", "Walk", drafter),
+                    ("mlx_vlm", "SampledWalk", drafter),
                     cases=("generic.v2.l2",),
                     why="it is asked one request at a time",
                     note="Its sampler, its caller's to choose, is torch's draw.",
@@ -524,26 +526,26 @@ PACKAGES = {
                 )
             },
         ),
-        Package(
+        EnginePackage(
             "nemo-automodel",
             "NeMo AutoModel",
             "nemo_automodel",
             "torch",
             {
-                "msd": Method(
+                "msd": EngineMethod(
                     "token",
                     "0.6 and later",
                     {f"{_NEMO}/eagle/msd_decode.py": "def verify_stochastic_chain("},
                     ("nemo_automodel", "MSDStochasticChain"),
                 ),
-                "dflash2": Method(
+                "dflash2": EngineMethod(
                     "token",
                     "0.7 and later",
                     {f"{_NEMO}/dflash/draft_qwen3_dflash2.py": "def dflash2_rejection_sample("},
                     ("nemo_automodel", "DFlash2RejectionSample"),
                     note="All tokens are the selector's candidates.",
                 ),
-                "dflash": Method(
+                "dflash": EngineMethod(
                     "target_first",
                     "0.5 and later",
                     {f"{_NEMO}/dflash/draft_qwen3.py": "def spec_generate("},
@@ -552,13 +554,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "vllm-rbln",
             "vLLM RBLN",
             "vllm_rbln",
             "torch,triton",
             {
-                "token": Method(
+                "token": EngineMethod(
                     "token",
                     "0.12 and later",
                     {_RBLN: "def torch_rejection_sample("},
@@ -567,13 +569,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "megatron-core",
             "Megatron Core",
             "megatron",
             "torch,triton",
             {
-                "agreement": Method(
+                "agreement": EngineMethod(
                     "target_first",
                     "0.19 and later",
                     {_MEGATRON: "def _dynamic_step_sample_logits_and_verify_tokens("},
@@ -584,13 +586,13 @@ PACKAGES = {
                 ),
             },
         ),
-        Package(
+        EnginePackage(
             "text-generation-inference",
             "Text Generation Inference",
             "text_generation_server",
             "torch",
             {
-                "agreement": Method(
+                "agreement": EngineMethod(
                     "target_first",
                     "the last checkout, by --source of its folder server: no index has it",
                     {
@@ -639,7 +641,7 @@ def made(name: str) -> Any:
         raise MovedOn(f"{called}: {error}. {own} judges {method.versions}") from error
 
 
-def _listed(package: Package, version: str) -> Listed:
+def _listed(package: EnginePackage, version: str) -> ListedRelease:
     for each in listed(package.name):
         if each.version == version:
             return each

@@ -21,7 +21,7 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from draftproof.adapters.engines.index import Listed, archive
+from draftproof.adapters.engines.index import ListedRelease, archive
 from draftproof.adapters.engines.released import Unavailable, UnfetchedRelease, kept, module_in
 
 BELOW = ("", "src", "python")
@@ -121,7 +121,7 @@ def at_commit(path: Path, package: str, commit: str) -> Found:
     return Found(f"{_written(root, package)} (commit {whole[:12]})", root)
 
 
-def of_index(release: Listed, package: str) -> Found:
+def of_index(release: ListedRelease, package: str) -> Found:
     """Return the package in a wheel of an index, whose files are fetched as they are asked for.
 
     Raises `UnfetchedRelease`.

@@ -37,7 +37,7 @@ class SpecGenerate(OneRequest):
                 )
             ),
         )
-        module.DynamicCache = _Cache  # type: ignore[attr-defined]
+        module.DynamicCache = _KeptCache  # type: ignore[attr-defined]
         self._generate = module.DFlashDraftModel.spec_generate
         given = ("self", "target", "input_ids", "max_new_tokens", "stop_token_ids", "temperature")
         require_call(self._generate, *((name,) for name in given))
@@ -50,8 +50,8 @@ class SpecGenerate(OneRequest):
         # A token that the request does not have.
         other = rows.shape[-1]
         written = self._generate(
-            _Drafter(path, other),
-            _Target(rows, other),
+            _DraftModel(path, other),
+            _TargetModel(rows, other),
             torch.tensor([[other]]),
             max_new_tokens=len(path) + 2,
             stop_token_ids=None,
@@ -63,7 +63,7 @@ class SpecGenerate(OneRequest):
         return followed(request, emitted, len(emitted) - 1)
 
 
-class _Drafter:
+class _DraftModel:
     """A draft model that says its tokens [L], and then but another one."""
 
     mask_token_id = -1
@@ -83,7 +83,7 @@ class _Drafter:
         return next(self._blocks)
 
 
-class _Target:
+class _TargetModel:
     """A target that says a token that its rows [1, L+1, V] lack, then these, then it again."""
 
     device = "cpu"
@@ -100,7 +100,7 @@ class _Target:
         return SimpleNamespace(logits=logits, hidden_states=[None, logits[..., :0]])
 
 
-class _Cache:
+class _KeptCache:
     """A cache that keeps nothing."""
 
     def get_seq_length(self) -> int:

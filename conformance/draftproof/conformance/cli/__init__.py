@@ -17,7 +17,7 @@ from draftproof.conformance.protocol.supervision import supervised
 
 EXIT_CODES = {
     0: "every adapter conforms, or fails only what --known-failures lists",
-    1: "an adapter does not conform, a mutant survives, a claim does not hold",
+    1: "an adapter does not conform, a mutant survives, a claim or theorem fails",
     2: "usage: an unknown name; a missing, unwritable or invalid file",
     3: "an adapter could not run or could not be judged",
     4: "inconclusive: no requirement fails, and some could not be decided",

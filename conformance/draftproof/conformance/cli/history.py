@@ -105,7 +105,7 @@ def _history(
         stop(f"{package.name}:{method}: nothing is since {since}", 3)
     reading = terminal.shown_progress(judging.texts_of(past), len(past), f"{package.name} read")
     read = list(reading)
-    texts = [each for each in read if isinstance(each, judging.Text)]
+    texts = [each for each in read if isinstance(each, judging.SameFiles)]
     try:
         judged = judging.verdicts(package, method, texts, output, is_halved=is_halved, jobs=jobs)
         told = dict(terminal.shown_progress(judged, len(texts), f"{package.name}:{method}"))

@@ -22,7 +22,7 @@ from draftproof.conformance.requirements.finding import CANNOT_RUN, FAIL, UNFETC
 
 
 @dataclass(frozen=True)
-class Text:
+class SameFiles:
     """Versions with the same files, the oldest first, and the digest of these."""
 
     digest: str
@@ -30,7 +30,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class Unread:
+class UnreadHistory:
     """A version whose adapter cannot be made: in which way, and why."""
 
     version: Past
@@ -38,7 +38,7 @@ class Unread:
     reason: str
 
 
-def texts_of(past: Sequence[Past]) -> Iterator[Text | Unread]:
+def texts_of(past: Sequence[Past]) -> Iterator[SameFiles | UnreadHistory]:
     """Yield the texts of versions in the order of their first ones; each version is read once.
 
     Neighbours with the same files are one text: what comes back later is another one.
@@ -51,18 +51,18 @@ def texts_of(past: Sequence[Past]) -> Iterator[Text | Unread]:
             digest = source_digest(load_adapter(version.adapter))
         except (AdapterFailed, InvalidAdapter) as error:
             if own:
-                yield Text(last, tuple(own))
+                yield SameFiles(last, tuple(own))
                 own, last = [], ""
             is_unfetched = isinstance(error.__cause__, Unfetched)
-            yield Unread(version, UNFETCHED if is_unfetched else CANNOT_RUN, _why(error))
+            yield UnreadHistory(version, UNFETCHED if is_unfetched else CANNOT_RUN, _why(error))
             continue
         if own and digest != last:
-            yield Text(last, tuple(own))
+            yield SameFiles(last, tuple(own))
             own = []
         own.append(version)
         last = digest
     if own:
-        yield Text(last, tuple(own))
+        yield SameFiles(last, tuple(own))
 
 
 def _why(error: BaseException) -> str:
@@ -73,7 +73,7 @@ def _why(error: BaseException) -> str:
 def verdicts(
     package: Package,
     name: str,
-    texts: Sequence[Text],
+    texts: Sequence[SameFiles],
     folder: Path,
     *,
     is_halved: bool = False,
@@ -108,7 +108,7 @@ def verdicts(
             waiting += [(first, middle), (middle, last)]
 
 
-def _row(package: Package, name: str, method: Method, text: Text) -> MatrixRow:
+def _row(package: Package, name: str, method: Method, text: SameFiles) -> MatrixRow:
     first = text.versions[0]
     return MatrixRow(
         # A folder of its own, whatever a version or a commit is called.
@@ -127,7 +127,7 @@ def _row(package: Package, name: str, method: Method, text: Text) -> MatrixRow:
 def document(
     package: Package,
     name: str,
-    read: Sequence[Text | Unread],
+    read: Sequence[SameFiles | UnreadHistory],
     told: Mapping[str, Mapping[str, Any]],
     *,
     source: str = "",
@@ -147,9 +147,9 @@ def document(
 
 
 def _versions(
-    read: Text | Unread, told: Mapping[str, Mapping[str, Any]]
+    read: SameFiles | UnreadHistory, told: Mapping[str, Mapping[str, Any]]
 ) -> Iterator[dict[str, Any]]:
-    if isinstance(read, Unread):
+    if isinstance(read, UnreadHistory):
         yield _said(read.version, None, read.outcome, read.reason)
         return
     own = told.get(read.digest)
