@@ -221,7 +221,21 @@ def status_of(page: str) -> str:
 @pytest.mark.parametrize(
     ("query", "wanted"),
     [
-        ("?state=suboptimal", ["eagle@cb7e084", "mlx-lm@0.32.2"]),
+        (
+            "?state=suboptimal",
+            [
+                "eagle@cb7e084",
+                "mlx-lm@0.32.2",
+                "nemo-automodel-dflash@0.7.0",
+                "angelslim@0.5.0",
+                "specforge@0.2.0",
+                "exllamav2-streaming@0.3.2",
+                "exllamav2-dynamic@0.3.2",
+                "exllamav3@1.6.5",
+                "mlx-vlm-dflash@0.7.10",
+                "mlx-vlm-mtp@0.7.10",
+            ],
+        ),
         (
             "?state=lossy&engine=vllm-ascend&lane=exact#the-record",
             ["vllm-ascend-block@0.19.1rc1"],
@@ -233,6 +247,7 @@ def status_of(page: str) -> str:
                 "transformers-ensemble@5.23.0",
                 "medusa@0.1",
                 "gpt-fast@6ecad9b",
+                "aphrodite-v0-typical@0.6.5",
             ],
         ),
         ("?algorithm=spechub", ["speculative-decoding-ot-spechub@7d592b7"]),
@@ -358,7 +373,12 @@ FAINT = """() => {
 
 def test_a_link_to_a_hidden_row_shows_it(opened: Any) -> None:
     page = opened("?text=eagle+bonus")
-    assert visible(page) == ["eagle@08b3e5c", "speculative-decoding-ot-temperature@7d592b7"]
+    assert visible(page) == [
+        "eagle@08b3e5c",
+        "speculative-decoding-ot-temperature@7d592b7",
+        "eagle-llm-tree@1.2.1",
+        "eagle-llm-batched@1.2.1",
+    ]
     page.get_by_role("link", name="eagle", exact=True).first.press("Enter")
     page.wait_for_function("!location.search")
     assert visible(page) == NAMES
