@@ -67,7 +67,7 @@ def test_known_findings(broken: Path, programs: Path, monkeypatch: pytest.Monkey
 
 def test_certify_your_engine(programs: Path, tmp_path: Path) -> None:
     assert happens(page("certify-your-engine"), tmp_path, programs) == 0
-    assert (tmp_path / "certificates" / "engine.json").is_file()
+    assert (tmp_path / ".git").is_dir()
 
 
 def test_bring_an_algorithm(programs: Path, tmp_path: Path) -> None:
