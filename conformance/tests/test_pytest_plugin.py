@@ -25,6 +25,9 @@ from draftproof.spec import requirements
 
 # Other people's packages take seconds to import. They are imported once, by a process that runs
 # pytest in forks of itself.
+OF_VERIFIERS = [name for name, each in requirements().items() if not each.is_of_engines]
+"""The requirements that are tests; those of whole engines are judged by `draftproof engine`."""
+
 SERVER = """
 import json, os, sys
 import gmpy2, joblib, jsonschema, networkx, pytest, scipy.optimize, sympy, torch
@@ -184,11 +187,12 @@ def test_requirements_are_tests_beside_the_others(judged: tuple[Path, int, str])
     _, code, output = judged
     assert code == 1, output
     assert "draftproof: torch-token, wrong; mode quick, seed 7\n" in output
-    assert "collected 63 items / 48 deselected / 15 selected" in output
+    assert "collected 75 items / 58 deselected / 17 selected" in output
     lines = re.findall(r"^(\S+) (PASSED|FAILED|SKIPPED)", output, re.M)
     assert lines == [
         ("test_ordinary.py::test_ordinary", "PASSED"),
         ("draftproof::torch-token::law.lossless", "PASSED"),
+        ("draftproof::torch-token::law.long", "PASSED"),
         ("draftproof::torch-token::law.reference", "PASSED"),
         ("draftproof::torch-token::law.state", "SKIPPED"),
         ("draftproof::torch-token::law.support", "PASSED"),
@@ -196,6 +200,7 @@ def test_requirements_are_tests_beside_the_others(judged: tuple[Path, int, str])
         ("draftproof::torch-token::draft.joint", "PASSED"),
         ("draftproof::torch-token::random.one", "PASSED"),
         ("draftproof::wrong::law.lossless", "FAILED"),
+        ("draftproof::wrong::law.long", "FAILED"),
         ("draftproof::wrong::law.reference", "FAILED"),
         ("draftproof::wrong::law.state", "SKIPPED"),
         ("draftproof::wrong::law.support", "FAILED"),
@@ -240,7 +245,7 @@ def test_what_does_not_bind_warns(judged: tuple[Path, int, str]) -> None:
 def test_junit_has_what_was_found(judged: tuple[Path, int, str]) -> None:
     folder, _, _ = judged
     found = cases(folder / "junit.xml")
-    assert len(found) == 15
+    assert len(found) == 17
     right, wrong = (found[f"draftproof.{each} law.lossless"] for each in ("torch-token", "wrong"))
     told = properties(right)
     assert (told["verdict"], told["lane"], told["seed"]) == ("pass", "exact", "7")
@@ -337,7 +342,7 @@ def test_every_verdict_has_its_outcome(certified: tuple[Path, int, str]) -> None
         name.removeprefix("draftproof.torch-token "): outcome(case)
         for name, case in cases(folder / "junit.xml").items()
     }
-    assert list(found) == list(requirements())
+    assert list(found) == list(OF_VERIFIERS)
     missed = {name: told for name, (kind, told) in found.items() if kind == "failure"}
     for name, verdict in (
         ("law.lossless", "fail"),
@@ -357,7 +362,7 @@ def test_every_verdict_has_its_outcome(certified: tuple[Path, int, str]) -> None
         "random.boundary": "skipped: so \N{REPLACEMENT CHARACTER} it is",
     }
     assert "MissedShould: random.one: error: so" in output
-    assert "6 failed, 23 passed, 2 skipped, 1 warning" in output
+    assert "6 failed, 29 passed, 2 skipped, 1 warning" in output
     assert "Traceback" not in output
 
 
@@ -365,7 +370,7 @@ def test_what_is_judged_together_is_judged_once(certified: tuple[Path, int, str]
     folder, _, output = certified
     calls = asked(folder)
     judged = [each for call in calls for each in call["only"]]
-    assert sorted(judged) == sorted(requirements())
+    assert sorted(judged) == sorted(OF_VERIFIERS)
     (laws,) = (call["only"] for call in calls if "law.lossless" in call["only"])
     assert {"law.reference", "length.bounded", "random.fresh"} <= set(laws)
     assert ["batch.invariant"] in [call["only"] for call in calls]
@@ -404,7 +409,7 @@ def test_with_runxfail_and_a_filter_nothing_is_excused_and_nothing_told(
     )
     assert code == 1
     assert "FAILED draftproof::torch-token::law.lossless - Failed: law.lossless: fail" in output
-    assert "1 failed, 29 passed, 1 deselected" in output
+    assert "1 failed, 35 passed, 1 deselected" in output
     assert "MissedShould" not in output
 
 
@@ -417,10 +422,10 @@ def test_workers_share_one_seed_and_keep_together_what_is_judged_together(
         *("-p", "xdist", "-n", "2", "--draftproof", "torch-token", "--junitxml", "junit.xml"),
     )
     assert code == 0, output
-    assert "31 passed" in output
+    assert "37 passed" in output
     (seed,) = re.findall(r"^draftproof: torch-token; mode standard, seed (\d+)$", output, re.M)
     found = cases(tmp_path / "junit.xml")
-    assert set(found) == {f"draftproof.torch-token {each}" for each in requirements()}
+    assert set(found) == {f"draftproof.torch-token {each}" for each in OF_VERIFIERS}
     assert {properties(case)["seed"] for case in found.values()} == {seed}
     calls = asked(tmp_path)
     assert {call["worker"] for call in calls} == {"gw0", "gw1"}
@@ -436,7 +441,7 @@ def test_tests_are_listed_and_found_by_their_ids(run: Run, tmp_path: Path) -> No
     # A folder of that name is no reason to look for them there.
     (tmp_path / "draftproof").mkdir()
     listing = ("--draftproof", "torch-token", "--collect-only", "-q")
-    first, *_, last = (f"draftproof::torch-token::{each}" for each in requirements())
+    first, *_, last = (f"draftproof::torch-token::{each}" for each in OF_VERIFIERS)
     code, output = run(tmp_path, *listing, last, first)
     assert code == 0, output
     assert output.splitlines()[:3] == [first, last, ""]

@@ -207,7 +207,6 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     )
     from draftproof.conformance.protocol.loading import load_program
     from draftproof.conformance.run.campaign import tasks_of, tests_of
-    from draftproof.spec import requirements
 
     try:
         declared = load_program(campaign.name).declared
@@ -219,7 +218,7 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
     groups = _groups(tasks)
     own = [[task for task in tasks if task.requirements[0] in group] for group in groups]
     counts = [tests_of(each) if each else 0 for each in own]
-    for requirement in requirements():
+    for requirement in _of_verifiers():
         at = next(at for at, group in enumerate(groups) if requirement in group)
         # All tests of all calls have the same share, and all together the campaign's.
         share = campaign.false_alarm * (counts[at] / sum(counts) if counts[at] else 1)
@@ -230,17 +229,23 @@ def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
     """Return the requirements in groups: those that some task judges together share a group."""
     import networkx
 
-    from draftproof.spec import requirements
-
+    every = _of_verifiers()
     graph: networkx.Graph[str] = networkx.Graph()
     for task in tasks:
         networkx.add_path(graph, task.requirements)
     # What no task judges is answered together.
-    networkx.add_path(graph, [each for each in requirements() if each not in graph])
+    networkx.add_path(graph, [each for each in every if each not in graph])
     return [
-        tuple(each for each in requirements() if each in group)
+        tuple(each for each in every if each in group)
         for group in networkx.connected_components(graph)
     ]
+
+
+def _of_verifiers() -> list[str]:
+    """Return the requirements that a verifier is asked; those of whole engines are others."""
+    from draftproof.spec import requirements
+
+    return [name for name, each in requirements().items() if not each.is_of_engines]
 
 
 def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
