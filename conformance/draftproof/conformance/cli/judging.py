@@ -135,8 +135,9 @@ def certify(
         )
     terms = _terms(known_failures, **asked)
     own = _of_engines(adapters, source)
-    names = (*own, *(f"harness:{command}" for command in harnesses))
-    terms_of = {name: terms | own.get(name, {}) for name in names}
+    own += [(f"harness:{command}", {}) for command in harnesses]
+    names = tuple(name for name, _ in own)
+    terms_of = {name: terms | changed for name, changed in own}
     _require_form(form)
     if traceback:
         click.get_current_context().with_resource(tracebacks_shown())
@@ -191,15 +192,15 @@ def _terms(
     return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
 
 
-def _of_engines(adapters: Sequence[str], source: str) -> dict[str, dict[str, Any]]:
-    """Return the names of adapters, those of engines for their methods, with terms of their own."""
+def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the names of adapters, each with terms of its own; an engine's are of its methods."""
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
     from draftproof.conformance.protocol.loading import built_in
     from draftproof.conformance.protocol.packages import adapters_of, interpreting
 
     given = click.get_current_context().get_parameter_source
     is_told = any(given(name) != ParameterSource.DEFAULT for name in ("mode", "cases"))
-    names: dict[str, dict[str, Any]] = {}
+    names: list[tuple[str, dict[str, Any]]] = []
     is_engine = False
     for name in adapters:
         try:
@@ -209,13 +210,14 @@ def _of_engines(adapters: Sequence[str], source: str) -> dict[str, dict[str, Any
         except AdapterFailed as error:
             stop(str(error), 3)
         if found is None:
-            names[name] = {}
+            names.append((name, {}))
             continue
         is_engine = True
         for place, method in found.items():
-            names[place] = {} if is_told else {"mode": method.mode}
+            own: dict[str, Any] = {} if is_told else {"mode": method.mode}
+            names.append((place, own))
             if method.cases and not is_told:
-                names[place]["cases"] = method.cases
+                own["cases"] = method.cases
                 echo(
                     f"{place}: judging only the cases {', '.join(method.cases)}: {method.why}; "
                     f"--case '*' judges all",
