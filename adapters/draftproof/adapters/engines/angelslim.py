@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 
 from draftproof.adapters.engines import eagle
-from draftproof.adapters.engines.eagle import TEMPERATURE, Coins
-from draftproof.adapters.engines.layout import OneTree, logits_of
+from draftproof.adapters.engines.eagle import TEMPERATURE, posterior
+from draftproof.adapters.engines.layout import OneTree
 from draftproof.adapters.engines.released import Release, files, imported, require_call
 from draftproof.conformance.adapter import Request, Result
 
@@ -34,11 +34,5 @@ class AngelSlimEvaluatePosterior(OneTree):
 
     def verify(self, request: Request) -> Result:
         """Verify one row."""
-        self._module.random = Coins(request.generator)  # type: ignore[attr-defined]
-        # Candidates begin with the token before the draft, whatever it is.
-        best, accepted, last = self._module.evaluate_posterior(
-            TEMPERATURE * logits_of(request)[1][0],
-            torch.nn.functional.pad(request.draft_tokens[0], (1, 0)),
-            self._processor,
-        )
+        best, accepted, last = posterior(self._module, self._processor, request)
         return Result(accepted_length=torch.tensor([accepted]), path=best[None], next_token=last[0])

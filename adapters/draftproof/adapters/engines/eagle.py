@@ -5,6 +5,9 @@ https://github.com/SafeAILab/EAGLE.
 
 from __future__ import annotations
 
+from types import ModuleType
+from typing import Any
+
 import torch
 from torch import Tensor
 
@@ -42,6 +45,29 @@ class Coins:
         return torch.rand((), generator=self._generator)
 
 
+def posterior(
+    module: ModuleType, processor: object, request: Request
+) -> tuple[Tensor, int, Tensor]:
+    """Return the best path, what `evaluate_posterior` accepts of it, and what it says follows.
+
+    Its target's logits are such that its law at the temperature is the request's.
+    """
+    toss(module, request.generator)
+    # Candidates begin with the token before the draft, whatever it is.
+    best, accepted, last = module.evaluate_posterior(
+        TEMPERATURE * logits_of(request)[1][0],
+        torch.nn.functional.pad(request.draft_tokens[0], (1, 0)),
+        processor,
+    )
+    return best, accepted, last
+
+
+def toss(module: ModuleType, generator: torch.Generator | None) -> None:
+    """Have a module toss torch's coins where it tosses Python's."""
+    own: dict[str, Any] = {"random": Coins(generator)}
+    vars(module).update(own)
+
+
 class EagleEvaluatePosterior(OneTree):
     """`evaluate_posterior` at a temperature; the last token is torch's own draw, as after it.
 
@@ -62,13 +88,7 @@ class EagleEvaluatePosterior(OneTree):
 
     def verify(self, request: Request) -> Result:
         """Verify one row."""
-        self._module.random = Coins(request.generator)  # type: ignore[attr-defined]
-        # Candidates begin with the token before the draft, whatever it is.
-        best, accepted, last = self._module.evaluate_posterior(
-            TEMPERATURE * logits_of(request)[1][0],
-            torch.nn.functional.pad(request.draft_tokens[0], (1, 0)),
-            self._processor,
-        )
+        best, accepted, last = posterior(self._module, self._processor, request)
         return Result(
             accepted_length=torch.tensor([accepted]),
             path=best[None],

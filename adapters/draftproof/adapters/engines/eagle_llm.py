@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from draftproof.adapters.engines import eagle
-from draftproof.adapters.engines.eagle import TEMPERATURE, Coins
+from draftproof.adapters.engines.eagle import TEMPERATURE, toss
 from draftproof.adapters.engines.layout import OneTree, logits_of
 from draftproof.adapters.engines.released import Release, files, imported, require_call
 from draftproof.conformance.adapter import Request, Result
@@ -55,7 +55,7 @@ class EaEvaluatePosterior(OneTree):
 
     def verify(self, request: Request) -> Result:
         """Verify one row."""
-        self._module.random = Coins(request.generator)  # type: ignore[attr-defined]
+        toss(self._module, request.generator)
         leaves, length = request.draft_tokens.shape[1:]
         widths = request.branching or (leaves, *[1] * (length - 1))
         choices = [

@@ -38,7 +38,7 @@ _LATER: dict[str, dict[str, Any]] = {
     # What keeps all logits, as it is asked to.
     "trl.core": {"top_k_top_p_filtering": lambda logits, **_: logits},
 }
-"""What it imports while it runs."""
+"""Modules that it imports while it runs."""
 
 
 class SpeculativeGenerate(OneRequest):

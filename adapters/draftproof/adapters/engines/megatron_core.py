@@ -39,7 +39,8 @@ class SampleAndVerify:
         require_names(controllers, "TextGenerationController")
         require_names(controllers.TextGenerationController, _STEP)
         # It asks for the device's number.
-        sampling.torch = _OnCpu()  # type: ignore[attr-defined]
+        own: dict[str, Any] = {"torch": _OnCpu()}
+        vars(sampling).update(own)
         self._sampling = sampling.TorchSampling
         self._controller = controllers.TextGenerationController
         self.version, self.files = release.version, files(__file__, release)
@@ -75,7 +76,7 @@ class SampleAndVerify:
 
 
 class _InferenceContext:
-    """What stands for the context: B requests that draft, at temperature 1, with no cuts."""
+    """A context of B requests that draft, at temperature 1, with no cuts."""
 
     config = SimpleNamespace(materialize_only_last_token_logits=True)
     num_prefill_requests = 0

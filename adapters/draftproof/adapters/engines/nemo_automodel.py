@@ -155,7 +155,7 @@ class _Target:
 
 
 class _Drafter:
-    """What stands for the drafter: it says rows [L, V+1], other ones in every call."""
+    """A drafter that says rows [L, V+1], other ones in every call."""
 
     config = None
     mask_token_id = 0
@@ -180,7 +180,7 @@ class _Drafter:
 
 
 class _Cache:
-    """What stands for a cache, of which nothing is kept."""
+    """A cache that keeps nothing."""
 
     def __init__(self, config: object = None) -> None:
         pass

@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import chain, repeat
 from math import inf
 from types import SimpleNamespace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -37,7 +38,8 @@ class SpecGenerate(OneRequest):
                 )
             ),
         )
-        module.DynamicCache = _KeptCache  # type: ignore[attr-defined]
+        own: dict[str, Any] = {"DynamicCache": _EmptyCache}
+        vars(module).update(own)
         self._generate = module.DFlashDraftModel.spec_generate
         given = ("self", "target", "input_ids", "max_new_tokens", "stop_token_ids", "temperature")
         require_call(self._generate, *((name,) for name in given))
@@ -100,7 +102,7 @@ class _TargetModel:
         return SimpleNamespace(logits=logits, hidden_states=[None, logits[..., :0]])
 
 
-class _KeptCache:
+class _EmptyCache:
     """A cache that keeps nothing."""
 
     def get_seq_length(self) -> int:

@@ -92,6 +92,6 @@ class NextTokenChooser:
 
 
 class _Kinds:
-    """What stands for the kinds of grammars and of ends."""
+    """A double of the kinds of grammars and of ends."""
 
     GRAMMAR_TYPE_NONE = 0
