@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from building.engines import record
 from building.markdown import table
 from building.pages import HOUSE
 from draftproof.reference.verifiers import ALGORITHMS
@@ -80,10 +81,9 @@ def _rule(name: str) -> str:
 
 def _verdicts() -> dict[str, str]:
     """Return what rows of the matrix and whole engines came to, in words, by name."""
-    matrix = json.loads((_ADAPTERS / "matrix" / "matrix.json").read_text(encoding="utf-8"))
     whole = json.loads((_ADAPTERS / "whole" / "record.json").read_text(encoding="utf-8"))
     said = {}
-    for row in matrix["rows"]:
+    for row in record():
         by_design = row["design"] and row["outcome"] == "does not conform"
         said[row["name"]] = f"`{row['name']}`: {row['outcome']}{', by design' * bool(by_design)}"
     for name, row in whole.items():

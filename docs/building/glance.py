@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
 from html import escape
 from typing import Any
 
-from building.pages import HOUSE
+from building.engines import record
 
 Row = Mapping[str, Any]
 
@@ -25,13 +23,6 @@ OUTCOMES = {
     "could not be fetched": "could not be fetched",
 }
 """The outcomes of a row, best first, in the words of the strip's legend."""
-
-
-@cache
-def rows() -> tuple[Row, ...]:
-    """Return the rows of the matrix as they are on record."""
-    record = HOUSE / "adapters/matrix/matrix.json"
-    return tuple(json.loads(record.read_text(encoding="utf-8"))["rows"])
 
 
 def outcome(row: Row) -> str:
@@ -52,18 +43,18 @@ def counted(every: Iterable[Row]) -> dict[str, int]:
 def strip() -> str:
     """Return the matrix as a strip: one cell a row, a group of cells an engine, then its legend."""
     engines: dict[str, list[Row]] = {}
-    for row in rows():
+    for row in record():
         engines.setdefault(row["engine"], []).append(row)
     groups = "\n".join(
         f'<span class="engine"><b>{escape(name)}</b>{"".join(map(_cell, own))}</span>'
         for name, own in engines.items()
     )
-    counts = {name: count for name, count in counted(rows()).items() if count}
+    counts = {name: count for name, count in counted(record()).items() if count}
     legend = "\n".join(
         f'<span><i class="cell {_style(name)}"></i>{OUTCOMES[name]}: {count}</span>'
         for name, count in counts.items()
     )
-    told = f"{len(rows())} rows: " + ", ".join(
+    told = f"{len(record())} rows: " + ", ".join(
         f"{OUTCOMES[name]} {count}" for name, count in counts.items()
     )
     return (

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
+from building.engines import record
 from building.markdown import table, title
 from building.pages import HOUSE
 
@@ -14,9 +14,7 @@ _REPORTS = HOUSE / "adapters/matrix/reports"
 
 def pages() -> Mapping[str, str]:
     """Return the page of the trophy case."""
-    rows: list[dict[str, Any]] = json.loads(
-        (HOUSE / "adapters/matrix/matrix.json").read_text(encoding="utf-8")
-    )["rows"]
+    rows = record()
     parts = [
         "# The trophy case",
         "What the suite has found in software that people run. Each case has a report that its "
@@ -51,7 +49,7 @@ def pages() -> Mapping[str, str]:
     return {"trophies.md": "\n\n".join(parts) + "\n"}
 
 
-def _worst(row: dict[str, Any]) -> list[str]:
+def _worst(row: Mapping[str, Any]) -> list[str]:
     failed = [
         each
         for each in (row["judged"] or {}).get("requirements", ())

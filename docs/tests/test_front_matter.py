@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 from building import bug, glance
+from building.engines import record
 from building.pages import HOUSE
 from telling import happens
 
@@ -41,11 +42,11 @@ def test_so_many_there_are() -> None:
 
 
 def test_the_rows_are_counted() -> None:
-    assert told(glance.counted(glance.rows())) in " ".join(README.split())
+    assert told(glance.counted(record())) in " ".join(README.split())
 
 
 def test_a_matrix_with_another_outcome_would_be_seen() -> None:
-    (first, *others) = glance.rows()
+    (first, *others) = record()
     changed = {**first, "outcome": "does not conform", "design": None}
     assert told(glance.counted([changed, *others])) not in " ".join(README.split())
 

@@ -6,6 +6,7 @@ import re
 from html import unescape
 
 from building import glance
+from building.engines import record
 from building.glance import BY_DESIGN, OUTCOMES, SOME
 
 
@@ -21,7 +22,7 @@ def test_outcomes_say_what_was_asked_and_what_is_meant() -> None:
 
 
 def test_every_row_has_an_outcome_that_is_counted() -> None:
-    assert sum(glance.counted(glance.rows()).values()) == len(glance.rows())
+    assert sum(glance.counted(record()).values()) == len(record())
 
 
 def test_the_strip_has_a_cell_for_every_row() -> None:
@@ -30,7 +31,7 @@ def test_the_strip_has_a_cell_for_every_row() -> None:
         unescape(each) for each in re.findall(r'<i class="cell [\w-]+" title="(.*?)"></i>', strip)
     ]
     assert sorted(told) == sorted(
-        f"{each['name']}: {OUTCOMES[glance.outcome(each)]}" for each in glance.rows()
+        f"{each['name']}: {OUTCOMES[glance.outcome(each)]}" for each in record()
     )
     counts = [int(each) for each in re.findall(r": (\d+)</span>", legend)]
-    assert sum(counts) == len(glance.rows())
+    assert sum(counts) == len(record())
