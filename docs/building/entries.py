@@ -16,7 +16,7 @@ class Unchoosable(ValueError):
 
 @dataclass(frozen=True)
 class Facet:
-    """What entries can be chosen by: its name in the address, its label, and its values in words.
+    """A property by which entries are chosen: its name in the address, its label, its values.
 
     `name` is one lowercase word, and so is every value.
     """

@@ -20,7 +20,7 @@ TERMS = {
     "total variation": "total variation",
     "TV": "total variation",
 }
-"""What is explained where it is read, and the term by which the chapter defines it.
+"""Each word that is explained where it is read, and the term by which the chapter defines it.
 
 Words that every sentence has, such as target and draft, are left out.
 """

@@ -1,4 +1,4 @@
-"""What every page needs for everyone to read it: colours, headings, alternatives, and few bytes."""
+"""The quality of pages, for everyone to read them: colours, headings, alternatives, few bytes."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ def test_a_wide_table_scrolls_in_its_box_and_keeps_its_first_column(
 
 @dataclass
 class Said(HTMLParser):
-    """What a page says of itself, and of its pictures and headings."""
+    """A page as it describes itself, its pictures and its headings."""
 
     attributes: dict[str, dict[str, str]] = field(default_factory=dict)
     headings: list[int] = field(default_factory=list)

@@ -111,7 +111,7 @@ console.log(JSON.stringify(computed));
 
 @pytest.fixture(scope="module")
 def computed() -> Any:
-    """What the story's script computes, as JSON."""
+    """The result of the story's script, as JSON."""
     node = shutil.which("node")
     if node is None:
         pytest.skip("node is not installed: the story's mathematics is not compared")

@@ -109,7 +109,7 @@ KINDS: dict[str, Callable[[], list[Entry]]] = {
     "requirements": _requirements,
     "cases": _cases,
 }
-"""What can be listed."""
+"""Each kind of entry that can be listed."""
 
 
 @click.command("list")

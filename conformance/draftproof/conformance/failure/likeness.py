@@ -85,7 +85,7 @@ class Suspect(Protocol):
 
     @property
     def check(self) -> str:
-        """What to look at in a verifier that is identical, to be read after "check"."""
+        """The place to look at in a verifier that is identical, to be read after "check"."""
 
     @property
     def source(self) -> tuple[str, ...]:
