@@ -36,7 +36,7 @@ BAD = ("lossy", "lossy by design", "does not conform", "fails on every case")
 
 def files() -> Mapping[str, bytes]:
     """Return the feed, and the badges of all rows."""
-    made = {"engines.json": json_text(published()).encode()}
+    made = {"engines.json": json_text(feed(record())).encode()}
     for row in plain(record()):
         shown, place = row_badge(row), f"engines/badges/{row['name']}"
         made[f"{place}.json"] = json_text(shown).encode()
@@ -46,7 +46,7 @@ def files() -> Mapping[str, bytes]:
 
 def dashboard() -> str:
     """Return the dashboard as HTML, for the page of the engines."""
-    rows = published()["rows"]
+    rows = feed(record())["rows"]
     environment = Environment(
         autoescape=True,
         loader=FileSystemLoader(Path(__file__).parent),
@@ -84,12 +84,6 @@ def record() -> Sequence[Mapping[str, Any]]:
     text = (_MATRIX / "matrix.json").read_text(encoding="utf-8")
     rows: list[Mapping[str, Any]] = json.loads(text)["rows"]
     return rows
-
-
-@cache
-def published() -> dict[str, Any]:
-    """Return the feed of the rows on record."""
-    return feed(record())
 
 
 def feed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
