@@ -1,4 +1,4 @@
-"""The matrix at a glance: its outcomes counted, as a strip of cells."""
+"""The matrix at a glance: the states of its rows counted, as a strip of cells."""
 
 from __future__ import annotations
 
@@ -8,36 +8,15 @@ from html import escape
 from typing import Any
 
 from building.engines import record
+from draftproof.conformance.report.states import STATES, state, told
 
 Row = Mapping[str, Any]
 
-SOME = "conforms on some cases"
-BY_DESIGN = "does not conform by design"
-OUTCOMES = {
-    "conforms": "conforms",
-    SOME: "conforms on the cases asked",
-    "does not conform": "does not conform",
-    BY_DESIGN: "lossy by design",
-    "fails on every case": "fails on every case",
-    "cannot run here": "cannot run here",
-    "could not be fetched": "could not be fetched",
-}
-"""The outcomes of a row, best first, in the words of the strip's legend."""
-
-
-def outcome(row: Row) -> str:
-    """Return the outcome of a row; a row that is asked some cases only does not plainly conform."""
-    if row["outcome"] == "conforms" and row["judged"]["cases"]:
-        return SOME
-    if row["outcome"] == "does not conform" and row["design"]:
-        return BY_DESIGN
-    return str(row["outcome"])
-
 
 def counted(every: Iterable[Row]) -> dict[str, int]:
-    """Return the number of rows with each outcome, best first."""
-    found = Counter(map(outcome, every))
-    return {name: found[name] for name in OUTCOMES}
+    """Return the number of rows in each state, best first."""
+    found = Counter(map(state, every))
+    return {name: found[name] for name in STATES}
 
 
 def strip() -> str:
@@ -51,21 +30,19 @@ def strip() -> str:
     )
     counts = {name: count for name, count in counted(record()).items() if count}
     legend = "\n".join(
-        f'<span><i class="cell {_style(name)}"></i>{OUTCOMES[name]}: {count}</span>'
+        f'<span><i class="cell {_style(name)}"></i>{name}: {count}</span>'
         for name, count in counts.items()
     )
-    told = f"{len(record())} rows: " + ", ".join(
-        f"{OUTCOMES[name]} {count}" for name, count in counts.items()
-    )
+    label = f"{len(record())} rows: " + ", ".join(f"{name} {n}" for name, n in counts.items())
     return (
-        f'<div class="strip" role="img" aria-label="{told}">\n{groups}\n</div>\n'
+        f'<div class="strip" role="img" aria-label="{label}">\n{groups}\n</div>\n'
         f'<div class="strip legend" aria-hidden="true">\n{legend}\n</div>'
     )
 
 
 def _cell(row: Row) -> str:
-    said = escape(f"{row['name']}: {OUTCOMES[outcome(row)]}")
-    return f'<i class="cell {_style(outcome(row))}" title="{said}"></i>'
+    said = escape(f"{row['name']}: {told(row)}")
+    return f'<i class="cell {_style(state(row))}" title="{said}"></i>'
 
 
 def _style(name: str) -> str:

@@ -47,17 +47,19 @@ def test_the_rows_are_counted() -> None:
 
 def test_a_matrix_with_another_outcome_would_be_seen() -> None:
     (first, *others) = record()
-    changed = {**first, "outcome": "does not conform", "design": None}
+    changed = {**first, "outcome": "cannot run here"}
     assert told(glance.counted([changed, *others])) not in " ".join(README.split())
 
 
 def told(count: Mapping[str, int]) -> str:
     """Return the numbers of the matrix in the words of the README."""
     return (
-        f"{count['conforms']} of {sum(count.values())} rows conform, {count[glance.SOME]} conform "
-        f"on the cases that they are asked, {count['does not conform']} do not, "
-        f"{count[glance.BY_DESIGN]} do not by design, {count['fails on every case']} fails on "
-        f"every case, {count['cannot run here']} cannot run here, and "
+        f"Of {sum(count.values())} rows, {count['conforms']} conform, "
+        f"{count['conforms on some cases']} conform on the cases that they are asked, "
+        f"{count['suboptimal']} conform but accept fewer tokens than they could, {count['lossy']} "
+        f"are lossy, {count['lossy by design']} are lossy by design, "
+        f"{count['fails on every case']} fails on every case, "
+        f"{count['cannot run here']} cannot run here, and "
         f"{count['could not be fetched']} could not be fetched."
     )
 
