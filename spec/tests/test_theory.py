@@ -460,6 +460,11 @@ def test_what_was_read_and_has_changed_is_found_until_it_is_noted(tmp_path: Path
     assert "side by side: reference/draftproof/reference/block.py. Read" in told
     assert told.endswith("cd spec && python -m theory read block")
 
+    noted = table.read_text()
+    with pytest.raises(LookupError, match="no file of the theory is called 'blok'; known: block"):
+        correspondence.noted(["block", "blok"], *places)
+    assert table.read_text() == noted
+
 
 # --- the programs as a harness --------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ def main(words: list[str]) -> int:
         case ["law", program, instance]:
             return _law(program, instance)
         case ["read", *names] if names:
-            noted(names)
-            return 0
+            return _read(names)
         case ["harness"]:
             return _harness()
     print(__doc__, file=sys.stderr)
@@ -52,6 +51,15 @@ def _law(program: str, instance: str) -> int:
         return _MISUSED
     for (accepted, following), probability in sorted(law.items()):
         print(json.dumps([accepted, following, str(probability)]))
+    return 0
+
+
+def _read(names: list[str]) -> int:
+    try:
+        noted(names)
+    except LookupError as error:
+        print(error, file=sys.stderr)
+        return _MISUSED
     return 0
 
 

@@ -58,8 +58,17 @@ def noted(
     reference: Path = REFERENCE,
     table: Path = TABLE,
 ) -> None:
-    """Note that files were read beside their modules as both are now."""
+    """Note that files were read beside their modules as both are now.
+
+    Raises `LookupError`, and notes nothing, if a name is not of a file in the table.
+    """
     known = _read(table)
+    names = [*names]
+    if unknown := [name for name in names if name not in known["files"]]:
+        raise LookupError(
+            f"no file of the theory is called {', '.join(map(repr, unknown))}; "
+            f"known: {', '.join(known['files'])}"
+        )
     for name in names:
         own = known["files"][name]
         own["programs"] = _of_programs(folder / f"{name}.v")

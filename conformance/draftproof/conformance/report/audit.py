@@ -43,7 +43,7 @@ def print_audit(console: Console, document: Mapping[str, Any]) -> None:
             console.print(
                 f"speculation {_side(group)}: {_EVENTS[telling['event']]} too {much}: "
                 f"{event['happened']:,} of {event['tokens']:,} tokens, "
-                f"{event['expected']:,.1f} by the rows"
+                f"expected from the rows: {event['expected']:,.1f}"
             )
     verdict = document["verdict"]
     reason = f": {escape(document['reason'])}" if document["reason"] else ""
