@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from typing import Any
 
@@ -35,3 +36,12 @@ def test_every_case_that_is_planned_is_listed(declared: Declaration) -> None:
     assert unlisted == set()
     later = [task.case for task in plan(declared, "quick") if modes[task.case] != "quick"]
     assert later == []
+
+
+def test_what_is_not_listed_without_torch_is_said(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    everything = len(KINDS["cases"]())
+    monkeypatch.setitem(sys.modules, "draftproof.conformance.requirements.plan", None)
+    assert 0 < len(KINDS["cases"]()) < everything
+    assert "cases of batches, calls and dtypes are not listed" in capsys.readouterr().err

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, show
+from draftproof.conformance.cli.documents import as_json, echo, show
 from draftproof.conformance.protocol.modes import MODES
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import requirements
@@ -66,12 +66,17 @@ def _cases() -> list[Entry]:
 def _planned() -> Iterator[tuple[str, str, str]]:
     """Yield the cases that are planned for adapters that declare all they can, with their modes.
 
-    Nothing is yielded without torch, which the planning of tasks needs.
+    Planning needs torch: without it nothing is yielded, and a note says so.
     """
     try:
         from draftproof.conformance.protocol.adapter import DTYPES, Declaration
         from draftproof.conformance.requirements.plan import plan
     except ImportError:
+        echo(
+            "Note: cases of batches, calls and dtypes are not listed without torch: install "
+            "'draftproof[torch]'",
+            err=True,
+        )
         return
     for mode in MODES:
         # Some cases are for logits alone, and some for probabilities alone.
