@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import os
 import re
+import shutil
 import subprocess
 import sys
 import sysconfig
@@ -165,3 +166,62 @@ def test_the_oldest_torch_and_triton_that_are_promised_are_tested() -> None:
         (oldest,) = (each.version for each in asked.specifier)
         (version,) = (each.version for each in pin.specifier)
         assert version == f"{oldest}.0"
+
+
+# --- workflows and releases -----------------------------------------------------------------
+
+WORKFLOWS = sorted((HOUSE / ".github/workflows").glob("*.yml"))
+RELEASE = yaml.safe_load((HOUSE / ".github/workflows/release.yml").read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda file: file.stem)
+def test_actions_are_pinned_by_commit(workflow: Path) -> None:
+    for line in workflow.read_text(encoding="utf-8").splitlines():
+        if used := re.search(r"uses: (.*)", line):
+            pinned = r"[\w-]+/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+"
+            assert re.fullmatch(rf"{pinned}|\./[\w./-]*", used[1]), line
+
+
+def test_only_a_tag_is_attested_and_only_an_allowed_one_published() -> None:
+    jobs = RELEASE["jobs"]
+    assert jobs["attest"]["needs"] == ["build", "test"]
+    assert jobs["attest"]["if"] == "github.ref_type == 'tag'"
+    assert jobs["publish"]["needs"] == "attest"
+    assert jobs["publish"]["if"] == "github.ref_type == 'tag' && vars.PUBLISH == 'pypi'"
+    assert jobs["publish"]["environment"] == "pypi"
+    allowed = {name for name, job in jobs.items() if "id-token" in job.get("permissions", {})}
+    assert allowed == {"attest", "publish"}
+    assert RELEASE["permissions"] == {"contents": "read"}
+
+
+def checked(folder: Path, *, tag: str, version: str, heading: str) -> tuple[int, str]:
+    """Run the check of a release in a folder with a version and a changelog."""
+    (folder / "pyproject.toml").write_text(f'[project]\nname = "any"\nversion = "{version}"\n')
+    (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## [Unreleased]\n\n{heading}\n")
+    (step,) = (
+        each for each in RELEASE["jobs"]["build"]["steps"] if "Check that" in each.get("name", "")
+    )
+    bash = shutil.which("bash")
+    assert bash
+    run = subprocess.run(  # the workflow's own
+        [bash, "-e", "-c", step["run"]],
+        cwd=folder,
+        env={"PATH": os.environ["PATH"], "GITHUB_REF_NAME": tag},
+        capture_output=True,
+        text=True,
+    )
+    return run.returncode, run.stdout
+
+
+def test_a_release_has_the_version_of_its_tag_and_a_section_of_the_changelog(
+    tmp_path: Path,
+) -> None:
+    dated = "## [0.2.0] - 2026-11-28"
+    assert checked(tmp_path, tag="v0.2.0", version="0.2.0", heading=dated) == (0, "")
+    code, said = checked(tmp_path, tag="v0.3.0", version="0.2.0", heading=dated)
+    assert (code, said) == (
+        1,
+        "::error::the tag is v0.3.0, and pyproject.toml has version 0.2.0\n",
+    )
+    code, said = checked(tmp_path, tag="v0.2.0", version="0.2.0", heading="## [0.1.0] - 2026-01-01")
+    assert (code, said) == (1, "::error::CHANGELOG.md has no section [0.2.0] with a date\n")

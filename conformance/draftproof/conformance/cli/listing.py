@@ -9,6 +9,7 @@ import click
 
 from draftproof.conformance.cli.documents import as_json, echo, show
 from draftproof.conformance.protocol.modes import MODES
+from draftproof.reference.extras import installation
 from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import requirements
 
@@ -73,8 +74,8 @@ def _planned() -> Iterator[tuple[str, str, str]]:
         from draftproof.conformance.requirements.plan import plan
     except ImportError:
         echo(
-            "Note: cases of batches, calls and dtypes are not listed without torch: install "
-            "'draftproof[torch]'",
+            "Note: cases of batches, calls and dtypes are not listed without torch; "
+            f"{installation('torch')}",
             err=True,
         )
         return
