@@ -1,4 +1,4 @@
-"""The command that says what there is: `list`."""
+"""Command that lists algorithms, adapters, requirements and cases: `list`."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _requirements() -> list[Entry]:
 
 
 def _cases() -> list[Entry]:
-    """Return the cases of one instance, then those that stand for batches, calls or dtypes."""
+    """Return the cases of one instance, then the cases of batches, calls and dtypes."""
     from draftproof.conformance.cases import cases
 
     found = {
@@ -64,9 +64,9 @@ def _cases() -> list[Entry]:
 
 
 def _planned() -> Iterator[tuple[str, str, str]]:
-    """Yield the cases that are planned for adapters that declare all they can, with their modes.
+    """Yield the cases planned for adapters that declare every capability, with their modes.
 
-    Nothing is yielded without torch, which the planning of tasks needs.
+    Yields nothing without torch, which planning needs.
     """
     try:
         from draftproof.conformance.protocol.adapter import DTYPES, Declaration
@@ -109,7 +109,7 @@ KINDS: dict[str, Callable[[], list[Entry]]] = {
     "requirements": _requirements,
     "cases": _cases,
 }
-"""Each kind of entry that can be listed."""
+"""Function for each kind of entry that can be listed."""
 
 
 @click.command("list")
