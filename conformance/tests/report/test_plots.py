@@ -71,7 +71,7 @@ def test_infinite_evidence_leaves_the_drawing_at_the_top(failing: dict[str, Any]
 def test_what_is_not_there_is_told_and_not_drawn(certificate: Make, decision: Make) -> None:
     for plot, said in zip(
         drawn(certificate(decision("law.prefix"))),
-        ("not decided by a law", "no length was measured", "Nothing was sampled"),
+        ("no distribution decided", "no length was measured", "no requirement was sampled"),
         strict=True,
     ):
         assert plot.svg is None
@@ -144,7 +144,7 @@ def test_what_was_counted_is_not_measured_by_rounding(
     counted = decision("law.lossless", law=law, lane="sample", sampled=sampled(), allowed=1e-6)
     plot, _, _ = drawn(certificate(counted))
     assert points(plot, "bad") == 0
-    assert "differs by chance, too; the true distance is at most 2.00e-02." in plot.told
+    assert "Counts also vary by chance; the true distance is at most 2.00e-02." in plot.told
     assert "rounding" not in plot.told
 
 
