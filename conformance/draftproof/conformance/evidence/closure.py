@@ -1,14 +1,14 @@
 """Closure: the source files whose code can run where a module's functions are called.
 
-Imports are read from the source, those inside of functions too, so nothing is executed. Two kinds
-of import lead to code that not every caller runs, and are followed only where they are asked for:
+Imports are read from the source, including those inside of functions, so nothing is executed. Two
+kinds of import lead to code that not every caller runs, and are followed only on request:
 
-* a *lane*: what `lanes.observe` imports of a lane says nothing of a law that another one yields
-  (what one lane imports of another is followed);
-* an *algorithm*: the table of the reference imports all of them, and a verifier is held against
-  one. The table itself is left out: another entry says nothing of this one.
+* a *lane*: the import of a lane by `lanes.observe` does not affect the laws of other lanes
+  (imports of one lane by another are followed);
+* an *algorithm*: the reference's table imports all algorithms, and a verifier is compared with
+  one. The table itself is left out: its other entries do not affect this one.
 
-Docstrings are no code: nothing that judges reads them, and their digests leave them out.
+Docstrings are not code: nothing that judges reads them, and the digests leave them out.
 """
 
 from __future__ import annotations

@@ -1,21 +1,21 @@
-"""Evidence: what a campaign leaves behind, step by step, so that nothing is lost or done twice.
+"""Evidence: the records of a campaign, step by step, so that nothing is lost or done twice.
 
 A file of JSON lines, each written as soon as it is known:
 
-    header          what is judged, by what, on which terms
-    rows            of an engine: the rows that its checkpoint says
-    case            one for every task: what will be judged
-    share, result   what samples were counted; what the requirements came to; task by task
-    answers         of an engine, in place of shares: the tokens that it wrote
-    blind           that a lane was wrong by the real runs beside it; then all tasks come again
-    search          the worst that an adversarial search met, if one was asked for
+    header          the subject, the judge, and the terms
+    rows            for an engine: the rows of its checkpoint
+    case            one for every task: the case and its requirements
+    share, result   task by task: the counts of samples; the findings on requirements
+    answers         for an engine, in place of shares: the tokens that it wrote
+    blind           a lane that real runs contradict; all tasks then come again
+    search          the worst instances of an adversarial search, if one was requested
     counterexample  the smallest failure found, or none
-    footer          how many records there are: it is complete
+    footer          the number of records: the evidence is complete
 
-Every line ends with a digest of itself and of all lines before it, and is written in one way only,
-so no byte can be changed, and no line be lost or put elsewhere, without being noticed. This guards
-against accidents and carelessness. Who writes all digests anew is found out by doing it again
-(`draftproof check-certificate --rerun`), or by a signature over the certificate.
+Every line is in canonical form and ends with a digest of itself and of all lines before it, so any
+changed byte, and any lost or moved line, is detected. This guards against accidents and
+carelessness. Judging again (`draftproof check-certificate --rerun`), or a signature over the
+certificate, exposes an attacker who rewrites all digests.
 """
 
 from __future__ import annotations

@@ -1,16 +1,16 @@
-"""A store: findings by their keys, so that what is known is not judged again.
+"""Store of findings by their keys, so that known findings are not judged again.
 
-    findings/<key>     the records that judging a task left
-    campaigns/<key>    the evidence of a whole campaign, its terms as they were asked for
-    seeds/<key>        the seed of the last campaign that was asked for so, of that adapter
-    traces/<digest>    what the program under test had read by then
-    writing/           what is being written
+    findings/<key>     the records of judging a task
+    campaigns/<key>    the evidence of a whole campaign, by its requested terms
+    seeds/<key>        the seed of the adapter's last campaign with these terms
+    traces/<digest>    everything that the program under test had read by then
+    writing/           files that are being written
 
-Each file is JSON behind a line with the SHA-256 of its name and its text: one that is damaged, or
-moved to another name, is as good as none. Files are written whole and moved into place, so that two
-writers may meet, and a reader sees one or the other. What has
-no trace is never believed. A store is a cache: one that cannot be written ends no run. It is
-trusted like the machine that filled it: who can write to it can write any verdict.
+Each file is JSON after a line with the SHA-256 of its name and its text: a damaged or renamed file
+counts as missing. Files are written whole and moved into place, so two writers may meet, and a
+reader sees the file of either. Findings without a trace are never used. A store is a cache: a
+failed write does not end a run. A store is as trustworthy as the machine that filled it: whoever
+can write to it can write any verdict.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
-"""Traces: what a program under test has read, each file and variable with its digest.
+"""Traces: the files and variables that a program under test has read, each with its digest.
 
-A finding is true of the program as it was. An adapter declares files, but what it imports, opens
-and asks of its environment counts as well. So all of it is recorded, from before the adapter is
+A finding is true of the program at that time. An adapter declares files, but its imports, opened
+files and environment count as well. So Draftproof records all of them, from before the adapter is
 loaded until its last finding:
 
 * every file that is opened to be read, and every compiled library that is loaded, hashed before the
-  program sees it, but for Python's own, the suite's, and the libraries whose versions a key has;
-* every folder in which a module was looked for, with what the folder has by the module's name;
-* every variable of the environment that Python asks for.
+  program sees it, except Python's own, the suite's, and libraries whose versions are in keys;
+* every folder in which a module was looked for, with the folder's entries of the module's name;
+* every environment variable that Python reads.
 
-A recording fails closed. A program that starts another one, reaches over a network, or opens what
-is no regular file depends on what cannot be recorded: the trace is *closed*, and its findings are
-never taken from a store. So does a file that changes while the program is judged. What leaves no
-trace is told on the page about known findings.
+A recording fails closed. A program that starts another program, uses a network, or opens a file
+that is not regular depends on data that cannot be recorded: the trace is *closed*, and its findings
+are never taken from a store. A file that changes while the program is judged closes it, too. The
+page about known findings lists what leaves no trace.
 """
 
 from __future__ import annotations
