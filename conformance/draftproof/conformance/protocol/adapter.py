@@ -133,8 +133,8 @@ class Adapter(Protocol):
       it owes; a torch dtype or its name;
     * `device` (default "cpu");
     * `dtypes` (default `dtype` alone): all dtypes of rows that it takes;
-    * `arithmetic` (default: that of its rows): the dtype that it computes in where its rows are of
-      a shorter one, by whose rounding alone it is judged then;
+    * `arithmetic` (default: that of its rows): the dtype in which it computes rows of a shorter
+      dtype; the suite then allows only the rounding of `arithmetic`;
     * `max_drafts` (default 1): the largest K that it takes;
     * `scheme` (default "iid"): how the siblings of several drafts are drawn together;
     * `batch` (default True): False if it takes one row at a time, B = 1;
