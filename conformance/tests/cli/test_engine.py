@@ -42,7 +42,7 @@ def test_a_checkpoint_says_what_it_wrote(tmp_path: Path) -> None:
     assert document["files"] == ["draft", "draft.gguf", "rows.json", "target", "target.gguf"]
     again = CliRunner().invoke(cli, ["checkpoint", str(tmp_path / "out")])
     assert again.exit_code == 2
-    assert "is there already, and is not an empty folder; name a new folder" in again.output
+    assert "exists already, and is not an empty folder; name a new folder" in again.output
 
 
 def test_a_program_is_judged_and_its_certificate_checks(checkpoint: Path, tmp_path: Path) -> None:
