@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     "--tokens",
     "written_file",
     type=options.NEW_FILE,
-    help="Judge an engine's token ids, in lines of JSON.",
+    help="Judge an engine's token ids: lines of JSON.",
 )
 @click.option("--model", help="Name of the server's model. [default: its only model]")
 @click.option(

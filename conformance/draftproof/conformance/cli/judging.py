@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     "cases",
     multiple=True,
     metavar="PATTERN",
-    help="Judge matching cases: 'generic.*', '!wide.*'. [default: all]",
+    help="Judge cases like 'generic.*'; '!' excludes. [default: all]",
 )
 @options.output_folder(
     default=Path("certificates"), help="Folder for certificates and their evidence."
@@ -88,7 +88,7 @@ if TYPE_CHECKING:
     "--known-failures",
     type=options.NEW_FILE,
     metavar="FILE",
-    help="File with a requirement and a link per line.",
+    help="File of known failures: lines of ID and LINK.",
 )
 @options.lanes(help="Use only these lanes, strongest first. [default: all]")
 @options.seed

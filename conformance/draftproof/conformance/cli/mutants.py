@@ -37,9 +37,7 @@ from draftproof.spec import MalformedDocument, validate
 @options.mode(help="Cases to judge.")
 @options.seed
 @options.jobs(help="Number of processes.")
-@click.option(
-    "--record", type=options.FILE, help="Update this record, with its lanes, mode and seed."
-)
+@click.option("--record", type=options.FILE, help="Update this record, keeping its settings.")
 @as_json
 @click.pass_context
 def mutants(

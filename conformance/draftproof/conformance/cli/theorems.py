@@ -64,8 +64,8 @@ def prove(
     """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
     ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
-    Draftproof runs the code that `draftproof law` enumerates on symbols: every comparison splits
-    the space of all p and q into cells, and in each cell the claim is an identity of polynomials.
+    Draftproof runs it on symbols: every comparison splits the space of all p and q into cells, and
+    in each cell the claim is an identity of polynomials.
     """
     if checked is not None:
         if algorithm is not None:
