@@ -279,7 +279,10 @@ def test_changes_are_of_rows_that_were_judged_both_times(whole: dict[str, Any]) 
         (b"", "has no valid rows: .*'row' is a required property"),
         (b"[[row]\n", "has no valid rows: .*"),
         (b"\xff", "has no valid rows: .*utf-8"),
-        (b'[[row]]\nname = "a"\nengine = "b"\nversion = "1"\nalgorithm = "token"\n', "has no rows"),
+        (
+            b'[[row]]\nname = "a"\nengine = "b"\nversion = "1"\nalgorithm = "token"\n',
+            "has no valid rows",
+        ),
     ],
 )
 def test_a_file_without_rows_is_refused(content: bytes, message: str) -> None:

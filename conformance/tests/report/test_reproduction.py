@@ -283,7 +283,7 @@ def test_rows_of_different_trees_have_no_script() -> None:
     flat = {**tree, "instance": {**tree["instance"], "scheme": "iid", "drafts": 4}}
     del flat["instance"]["branching"]
     pair = {"rows": [tree, flat], "observed": [], "expected": None}
-    with pytest.raises(NotReproducible, match="or different trees"):
+    with pytest.raises(NotReproducible, match="or in trees"):
         script(found("Branches", {**pair, "observed": None}, trees=True), "trees")
 
 
