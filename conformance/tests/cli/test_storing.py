@@ -105,7 +105,7 @@ SOME = 6
 def test_what_has_not_changed_is_not_judged_again(tmp_path: Path) -> None:
     write(tmp_path, "return False")
     first = in_a_process(tmp_path)
-    assert (first.returncode, "findings known" in first.stderr) == (SOME, False)
+    assert (first.returncode, "stored findings" in first.stderr) == (SOME, False)
     kept = {file: file.read_bytes() for file in (tmp_path / "certificates").rglob("*.json*")}
     assert len(kept) == 3
     for file in kept:
