@@ -289,7 +289,7 @@ def test_settings_known_failures_and_filters_that_make_errors(run: Run, tmp_path
     for number, each, verdict in ((1, "law.prefix", "pass"), (2, "draft.joint", "inapplicable")):
         first, *_, last = found[f"draftproof.wrong {each}"][1].splitlines()
         assert first.startswith(f"{each}: {verdict}: ")
-        assert last == f"it is known to fail, and does not: https://example.org/{number}"
+        assert last == f"a known failure that no longer fails: https://example.org/{number}"
     # The verifier's own warning is no error, or it would raise, and law.prefix fail.
     assert found["draftproof.wrong random.one"][1].startswith("random.one: fail: rand_like gives 1")
     assert "Traceback" not in output
@@ -462,7 +462,7 @@ def test_tests_are_listed_and_found_by_their_ids(run: Run, tmp_path: Path) -> No
         (("--draftproof-mode", "certify", "--draftproof-seed", "1"), "draws a fresh seed"),
         (
             ("--draftproof-mode", "certify", "--draftproof-known-failures", "good.txt"),
-            "mode certify excuses no failure",
+            "mode certify allows no known failures",
         ),
         (("--draftproof-seed", "-1"), "--draftproof-seed must not be negative, got -1"),
         (("-o", "draftproof_mode=fast"), "one of quick, standard, certify, got 'fast'"),

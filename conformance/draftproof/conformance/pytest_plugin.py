@@ -1,9 +1,8 @@
-"""The plugin for pytest: `pytest --draftproof ADAPTER` runs a test for every requirement.
+"""Plugin for pytest: `pytest --draftproof ADAPTER` runs a test for every requirement.
 
-pytest collects these tests beside the others, as draftproof::ADAPTER::REQUIREMENT, and selects,
-reports and distributes them like the others. Requirements that are judged together are judged once
-in a process, when the first of their tests runs. Without a named adapter the plugin imports and
-collects nothing.
+pytest collects these tests as draftproof::ADAPTER::REQUIREMENT, and selects, reports and
+distributes them like all other tests. A process judges a group of requirements once, when the first
+of their tests runs. Without a named adapter, the plugin imports and collects nothing.
 """
 
 from __future__ import annotations
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from draftproof.conformance.run.campaign import Campaign
 
 ROOT = "draftproof"
-"""The first part of the ids of all tests, where other tests have their file."""
+"""First part of the ids of all tests, in place of a file."""
 
 
 class MissedShould(pytest.PytestWarning):
-    """A requirement that does not bind fails; the message says how."""
+    """Warning that a SHOULD requirement fails; the message says how."""
 
 
 # --- what is asked for ---------------------------------------------------------------------------
@@ -44,38 +43,38 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--draftproof",
         action="append",
         metavar="ADAPTER",
-        help="Judge an adapter, a test for every requirement: a built-in name, "
-        "package.module:attribute, ./file.py:attribute or harness:COMMAND. May be given again.",
+        help="Judge an adapter, with a test for every requirement: a built-in name, "
+        "package.module:attribute, ./file.py:attribute or harness:COMMAND. Repeatable.",
     )
     group.addoption(
         "--draftproof-mode",
         choices=MODES,
-        help="How many cases; certify has all, skips nothing and excuses nothing. "
+        help="Cases to judge; certify judges all, without skips or known failures. "
         "[default: standard]",
     )
     group.addoption(
         "--draftproof-seed",
         type=int,
         metavar="SEED",
-        help="Of what is sampled. [default: a fresh one]",
+        help="Seed for sampled tests. [default: random]",
     )
     group.addoption(
         "--draftproof-known-failures",
         metavar="FILE",
-        help="Requirements that every adapter is known to fail: on each line an id and the link "
-        "to its issue.",
+        help="File of known failures of every adapter: each line a requirement id and a link to "
+        "its issue.",
     )
-    parser.addini("draftproof_adapters", "As --draftproof, one on each line.", type="linelist")
-    parser.addini("draftproof_mode", "As --draftproof-mode.", default="standard")
-    parser.addini("draftproof_known_failures", "As --draftproof-known-failures.", default="")
+    parser.addini("draftproof_adapters", "Like --draftproof, one per line.", type="linelist")
+    parser.addini("draftproof_mode", "Like --draftproof-mode.", default="standard")
+    parser.addini("draftproof_known_failures", "Like --draftproof-known-failures.", default="")
 
 
 @dataclass(frozen=True)
 class _Asked:
-    """A requirement that a test asks of an adapter, given by name.
+    """A requirement to judge for an adapter, given by name.
 
-    `label` stands for the adapter in ids. `false_alarm` is the share of the campaign's probability
-    that belongs to the requirements judged `together`.
+    `label` is the adapter's name in ids. `false_alarm` is the share of the campaign's probability
+    for the requirements judged `together`.
     """
 
     name: str
@@ -91,7 +90,7 @@ class _Asked:
 
 @dataclass(frozen=True)
 class _Plan:
-    """All requests of a session, and their terms. It is made once, and sent to every worker."""
+    """All requests of a session and their terms, made once and sent to every worker."""
 
     mode: str
     seed: int
@@ -127,7 +126,7 @@ def pytest_configure_node(node: Any) -> None:
 
 
 def pytest_report_header(config: pytest.Config) -> str | None:
-    """Return the line of the report that names the adapters and the seed."""
+    """Return the report's header line, with the adapters and the seed."""
     if (plan := config.stash.get(_PLAN, None)) is None:
         return None
     labels = ", ".join(dict.fromkeys(each.label for each in plan.asked))
@@ -135,7 +134,7 @@ def pytest_report_header(config: pytest.Config) -> str | None:
 
 
 def _names(config: pytest.Config) -> list[str]:
-    """Return the names of the adapters, in a form that leads to them from every folder."""
+    """Return the names of the adapters, valid from every folder."""
     given, folder = _given(config, "draftproof", "draftproof_adapters")
     if not given:
         return []
@@ -145,7 +144,7 @@ def _names(config: pytest.Config) -> list[str]:
 
 
 def _given(config: pytest.Config, option: str, setting: str) -> tuple[Any, Path]:
-    """Return the value of an option, or of its setting, and the folder of its relative paths."""
+    """Return the value of an option or its setting, and the folder that its paths start from."""
     if given := config.getoption(option):
         return given, config.invocation_params.dir
     home = config.rootpath if config.inipath is None else config.inipath.parent
@@ -155,7 +154,7 @@ def _given(config: pytest.Config, option: str, setting: str) -> tuple[Any, Path]
 def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     mode = config.getoption("draftproof_mode") or config.getini("draftproof_mode")
     if mode not in MODES:
-        raise pytest.UsageError(f"draftproof_mode is one of {', '.join(MODES)}, got {mode!r}")
+        raise pytest.UsageError(f"draftproof_mode must be one of {', '.join(MODES)}, got {mode!r}")
     seed = config.getoption("draftproof_seed")
     if seed is not None and seed < 0:
         raise pytest.UsageError(f"--draftproof-seed must not be negative, got {seed}")
@@ -163,8 +162,8 @@ def _planned(config: pytest.Config, names: Sequence[str]) -> _Plan:
     file = folder / given if given else None
     if mode == "certify" and (file is not None or seed is not None):
         raise pytest.UsageError(
-            "mode certify excuses no failure and draws a fresh seed: it takes no known failures, "
-            "be they an option or a setting, and no --draftproof-seed"
+            "mode certify allows no known failures and draws a random seed: remove the option or "
+            "setting for known failures, and --draftproof-seed"
         )
     known = {} if file is None else _known_failures(file)
     from draftproof.reference.extras import installation
@@ -197,7 +196,7 @@ def _known_failures(file: Path) -> dict[str, str]:
 
 
 def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
-    """Yield the requests to an adapter, whose label is none of those `taken`."""
+    """Yield the requests to an adapter, with a label that is not in `taken`."""
     from draftproof.conformance.evidence.certificate import place_for
     from draftproof.conformance.protocol.adapter import (
         AdapterFailed,
@@ -226,7 +225,7 @@ def _asked(campaign: Campaign, taken: list[Path]) -> Iterator[_Asked]:
 
 
 def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
-    """Return the requirements in groups: those that some task judges together share a group."""
+    """Return the requirements in groups; requirements of the same task share a group."""
     import networkx
 
     every = _of_verifiers()
@@ -242,14 +241,14 @@ def _groups(tasks: Iterable[Task]) -> list[tuple[str, ...]]:
 
 
 def _of_verifiers() -> list[str]:
-    """Return the requirements that a verifier is asked; those of whole engines are others."""
+    """Return the requirements on verifiers, without those on whole engines."""
     from draftproof.spec import requirements
 
     return [name for name, each in requirements().items() if not each.is_of_engines]
 
 
 def _selected(config: pytest.Config, plan: _Plan) -> _Plan:
-    """Return the part of a plan that the ids on the command line select; hide these from pytest."""
+    """Return the part of a plan selected by ids on the command line; hide the ids from pytest."""
     from difflib import get_close_matches
 
     ids = {argument: _own_id(config, argument) for argument in config.args}
@@ -325,11 +324,11 @@ class RequirementItem(pytest.Item):
             self.add_marker(pytest.mark.xdist_group(f"{asked.label}.{asked.together[0]}"))
 
     def reportinfo(self) -> tuple[Path, None, str]:
-        """Return a path in place of the file, no line number, and the heading of a failure."""
+        """Return a path in place of a file, no line number, and the heading of a failure."""
         return self.config.rootpath / ROOT, None, f"{self.name} of {self._asked.label}"
 
     def runtest(self) -> None:
-        """Judge the requirement, with those judged together with it, or recall its verdict."""
+        """Judge the requirement and its group, or recall its verdict."""
         plan = self.config.stash[_PLAN]
         self.user_properties.append(("seed", plan.seed))
         report = _report(self.config, plan, self._asked)
@@ -351,7 +350,7 @@ class RequirementItem(pytest.Item):
         if overall([decision], strict=plan.mode == "certify") != PASS:
             pytest.fail(told, pytrace=False)
         if issue:
-            pytest.fail(f"{told}\nit is known to fail, and does not: {issue}", pytrace=False)
+            pytest.fail(f"{told}\na known failure that no longer fails: {issue}", pytrace=False)
         if decision.verdict == SKIPPED:
             pytest.skip(_reason(decision))
         if decision.verdict != PASS:
@@ -364,7 +363,7 @@ class RequirementItem(pytest.Item):
 
 
 def _report(config: pytest.Config, plan: _Plan, asked: _Asked) -> Certificate | str:
-    """Return the report on a requirement and those judged with it, or the reason for none."""
+    """Return the report on a requirement and its group, or why they could not be judged."""
     reports = config.stash.setdefault(_REPORTS, {})
     key = (asked.label, *asked.together)
     if key not in reports:
@@ -408,7 +407,7 @@ def _properties(decision: Decision) -> Iterator[tuple[str, str | float]]:
 
 
 def _told(plan: _Plan, report: Certificate, decision: Decision) -> str:
-    """Return the verdict on a requirement in words: first in a line, then with all details."""
+    """Return the verdict on a requirement in words: a summary line, then all details."""
     from draftproof.conformance.report import words
     from draftproof.conformance.requirements.finding import FAIL, finding_to_json
 

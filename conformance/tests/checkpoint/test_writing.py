@@ -126,7 +126,7 @@ def test_logits_of_a_target_are_the_tables(tmp_path: Path) -> None:
 
 def test_a_folder_that_holds_something_is_left_alone(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("mine")
-    with pytest.raises(OccupiedFolder, match="is there already, and is not an empty folder"):
+    with pytest.raises(OccupiedFolder, match="exists already, and is not an empty folder"):
         write_checkpoint(tmp_path)
     assert (tmp_path / "file").read_text() == "mine"
 

@@ -75,7 +75,7 @@ def test_a_plan_needs_no_log() -> None:
     found = run("--plan", "--vocabulary", "1000", "--rate", "20")
     assert found.exit_code == 0
     assert "on the draft's favourite" in found.output
-    assert "random ones of 1,000 tokens" in found.output
+    assert "random, over 1,000 tokens" in found.output
     assert " min " in found.output
     document = json.loads(run("--plan", "--vocabulary", "50", "--json").output)
     validate(document, "audit-plan")
@@ -91,13 +91,13 @@ def test_a_plan_is_for_the_rows_of_a_log(log: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ((), 'name a LOG.jsonl, "-" for standard input, or ask for a --plan'),
+        ((), 'name a LOG.jsonl ("-" for standard input), or use --plan'),
         (("nowhere.jsonl",), "cannot read 'nowhere.jsonl': No such file or directory"),
         ((".",), "cannot read '.': Is a directory"),
-        (("-",), "-: it has no tokens"),
-        (("--plan", "-"), "-: it has no tokens"),
-        (("--plan", "--strip", "x"), "--strip belongs to an audit"),
-        (("-", "--rate", "3"), "--rate belongs to --plan"),
+        (("-",), "- has no tokens"),
+        (("--plan", "-"), "- has no tokens"),
+        (("--plan", "--strip", "x"), "--strip cannot be combined with --plan"),
+        (("-", "--rate", "3"), "--rate needs --plan"),
         (("-", "--alpha", "1"), "is not in the range 0<x<1"),
         (("-", "--tolerance", "1"), "is not in the range 0<=x<1"),
         (("-", "--alpha", "nan"), "nan is not a finite number"),

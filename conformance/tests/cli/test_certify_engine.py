@@ -120,13 +120,13 @@ def test_an_engine_gets_a_workflow_for_pull_requests(source: Path, tmp_path: Pat
     assert "${{ github.event.pull_request.base.sha }}" in text
     again = CliRunner().invoke(cli, ["init", "--engine", "mine", "--folder", str(own)])
     assert again.exit_code == 2
-    assert "already there" in again.stderr
+    assert "already exists" in again.stderr
 
 
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("--engine", "yours"), "there is no engine 'yours'; there are mine"),
+        (("--engine", "yours"), "no engine 'yours'; the engines are mine"),
         ((), "give a NAME for an adapter, or an --engine"),
         (("my-verifier", "--engine", "mine"), "give a NAME for an adapter, or an --engine"),
     ],

@@ -89,11 +89,8 @@ def refused(path: Path, error: str) -> str:
 def test_what_is_as_it_was_written_is_said_to_be_so(folder: Path) -> None:
     ran = check(folder / "right.json", folder / "wrong.json", folder / "sampled.json")
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert f"{folder / 'right.json'}: Batched conforms (quick), as it was written" in ran.stdout
-    assert (
-        f"{folder / 'wrong.json'}: bonus-from-draft does not conform, as it was written"
-        in ran.stdout
-    )
+    assert f"{folder / 'right.json'}: Batched conforms (quick), unchanged" in ran.stdout
+    assert f"{folder / 'wrong.json'}: bonus-from-draft does not conform, unchanged" in ran.stdout
     assert "9 verdicts on samples follow from their counts" in ran.stdout
     told = json.loads(check(folder / "sampled.json", "--json").stdout)
     validate(told, "check")
@@ -364,8 +361,8 @@ def test_nothing_is_run_that_only_a_certificate_names(folder: Path) -> None:
     path = folder / "right.json"
     ran = check(path, "--rerun")
     assert ran.exit_code == 3
-    assert "judging again would run" in ran.stderr
-    assert "say which verifier it is with --adapter, or take its word with --trust" in ran.stderr
+    assert "--rerun would run" in ran.stderr
+    assert "name the verifier with --adapter, or trust the certificate with --trust" in ran.stderr
     assert "judged again" not in ran.stdout
 
 
@@ -378,7 +375,7 @@ def test_a_forgery_is_found_out_by_doing_it_again(folder: Path) -> None:
     assert "conforms (quick): exact, off by at most 0 where" in ran.stdout
     assert "DIFFERENT: task 0, result: findings/0/verdict was 'pass', is 'fail'" in ran.stdout
     assert "DIFFERENT: the counterexample" in ran.stdout
-    assert "Error: judging again does not leave this evidence" in ran.stderr
+    assert "Error: judging again gave different evidence" in ran.stderr
 
 
 def test_a_number_that_nobody_can_read_is_refused(folder: Path) -> None:
@@ -428,7 +425,7 @@ def state(*arguments: str | Path) -> dict[str, Any]:
 def test_a_current_certificate_is_said_to_be_so(of_ours: Path) -> None:
     ran = check(of_ours)
     assert (ran.exit_code, ran.stderr) == (0, "")
-    told = "  current: its verifier is the one here, and would be judged by the same code"
+    told = "  current: its verifier is unchanged, and the same code would judge it"
     assert told in ran.stdout
     assert (state(of_ours)["state"], state(of_ours)["reason"]) == ("current", None)
 
@@ -442,7 +439,7 @@ def test_a_stale_certificate_is_no_error_and_cannot_be_overlooked(of_ours: Path)
     assert (ran.exit_code, ran.stderr) == (0, "")
     suite, subject = now["suite"]["now"], now["subject"]["now"]
     assert ran.stdout.splitlines()[:5] == [
-        f"{path}: torch-token conforms (quick), as it was written and as its evidence has it",
+        f"{path}: torch-token conforms (quick), unchanged and consistent with its evidence",
         "  stale: the verifier has changed",
         f"    verifier: was torch-token 1 (111111111111), is torch-token {subject['version']} "
         f"({subject['sha256'][:12]})",
@@ -537,7 +534,7 @@ def test_nothing_beside_a_certificate_is_imported(of_ours: Path, tmp_path: Path)
 def test_what_is_judged_again_comes_out_the_same(folder: Path) -> None:
     ran = check(folder / "right.json", "--rerun", "--trust")
     assert (ran.exit_code, ran.stderr) == (0, "")
-    assert "judged again: 4 parts the same to the bit" in ran.stdout
+    assert "judged again: 4 parts identical, to the bit" in ran.stdout
     assert "DIFFERENT" not in ran.stdout
 
 
@@ -557,7 +554,7 @@ def test_on_another_processor_rounding_is_no_difference(
     ran = check(path, "--rerun", "--trust")
     assert ran.exit_code == code
     assert "elsewhere: processor was 'Abacus 2000', is '" in ran.stdout
-    said = "1 parts the same but for rounding: a distance moved by"
+    said = "1 parts identical up to rounding: a distance moved by"
     assert (said in ran.stdout) == (code == 0)
     assert ("DIFFERENT: " in ran.stdout) == (code == 5)
 
@@ -571,7 +568,7 @@ def test_an_adapter_that_moved_is_named(made: Path, tmp_path: Path) -> None:
     certify(records, folder / "right.json")
     ran = check(folder / "right.json", "--rerun", "--trust")
     assert ran.exit_code == 3
-    assert "there is no file 'gone.py'; say with --adapter where it lies" in ran.stderr
+    assert "there is no file 'gone.py'; name it with --adapter" in ran.stderr
     moved = ("--rerun", "--adapter", f"{folder / 'mine.py'}:Batched", "--json")
     told = json.loads(check(folder / "right.json", *moved).stdout)
     validate(told, "check")
@@ -635,7 +632,7 @@ def test_it_checks_where_there_is_no_torch(folder: Path) -> None:
     command = [sys.executable, "-c", program, "check-certificate", "sampled.json", "--json"]
     for more, code, error in (
         ([], 0, None),
-        (["--rerun", "--trust"], 3, f"it needs PyTorch: {installation('torch')}"),
+        (["--rerun", "--trust"], 3, f"--rerun needs PyTorch: {installation('torch')}"),
     ):
         ran = subprocess.run([*command, *more], cwd=folder, capture_output=True, text=True)
         assert (ran.returncode, ran.stderr) == (code, "")

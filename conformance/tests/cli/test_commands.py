@@ -133,7 +133,7 @@ def test_k_seq_takes_a_factor(tmp_path: Path) -> None:
 def test_too_many_drafts_for_one_algorithm_are_none_of_the_others_business(tmp_path: Path) -> None:
     instance = json.dumps({**MOTIVATING, "length": 5, "drafts": 4, "draft": ["2/3", "1/3"]})
     ran = draftproof("law", "scored_multipath_block", "-", cwd=tmp_path, stdin=instance)
-    reason = "there are too many ways to draw 4 paths of 32 to enumerate"
+    reason = "32 to the power of 4 combinations of paths are too many to enumerate"
     assert (ran.returncode, ran.stdout) == (2, "")
     assert reason in ran.stderr
     ran = draftproof("law", "target_first", "-", "--json", cwd=tmp_path, stdin=instance)
@@ -268,12 +268,12 @@ def test_a_reader_that_stops_early_is_no_verdict(tmp_path: Path) -> None:
         (("law", "block"), "Missing argument 'INSTANCE.json'"),
         (
             ("law", "block", "two.json", "--rho", "2"),
-            "--rho is the factor of k_seq, block has none",
+            "--rho applies only to k_seq, not to block",
         ),
         (("law", "k_seq", "two.json", "--rho", "0.5"), "K-SEQ needs a rho of at least rho* = 1"),
         (("law", "k_seq", "two.json", "--rho", "x"), "expected a rational number"),
         (("disprove",), "No such command 'disprove'"),
-        (("certify",), "name an ADAPTER, or a --harness"),
+        (("certify",), "name an ADAPTER or a --harness"),
         (
             ("certify", "torch-token", "--mode", "certify", "--seed", "1"),
             "with a new seed: it takes no --case",

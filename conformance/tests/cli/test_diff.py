@@ -62,7 +62,7 @@ def test_what_was_wrong_before_is_told_and_no_worse(folders: dict[str, Path]) ->
     (file,) = folders["wrong"].glob("*.json")
     ran = diff(file, file)
     assert ran.exit_code == 0
-    assert "nothing: the same files" in ran.stdout
+    assert "nothing: files are identical" in ran.stdout
 
 
 @pytest.mark.parametrize(("before", "after", "code"), [("none", "right", 0), ("right", "none", 1)])
@@ -73,7 +73,7 @@ def test_what_is_on_one_side_alone(
     ran = diff(folders[before], folders[after])
     assert ran.exit_code == code
     assert "not judged" in ran.stdout
-    assert "nothing to compare" in ran.stdout
+    assert "not compared" in ran.stdout
     assert diff(folders["none"], folders["wrong"]).exit_code == 1
 
 
@@ -89,4 +89,4 @@ def test_what_is_no_certificate_is_told(folders: dict[str, Path], tmp_path: Path
     assert diff(tmp_path, folders["right"]).exit_code == 5
     missing = diff(tmp_path / "gone", folders["right"])
     assert missing.exit_code == 2
-    assert "there is no file and no folder" in missing.stderr
+    assert "there is no file or folder" in missing.stderr

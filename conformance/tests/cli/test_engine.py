@@ -42,7 +42,7 @@ def test_a_checkpoint_says_what_it_wrote(tmp_path: Path) -> None:
     assert document["files"] == ["draft", "draft.gguf", "rows.json", "target", "target.gguf"]
     again = CliRunner().invoke(cli, ["checkpoint", str(tmp_path / "out")])
     assert again.exit_code == 2
-    assert "is there already, and is not an empty folder; name a new folder" in again.output
+    assert "exists already, and is not an empty folder; name a new folder" in again.output
 
 
 def test_a_program_is_judged_and_its_certificate_checks(checkpoint: Path, tmp_path: Path) -> None:
@@ -101,12 +101,12 @@ def test_a_server_with_filters_of_its_own_is_undecided(checkpoint: Path, tmp_pat
     [
         ((), 2, "name exactly one: an ADAPTER, a server with --url, or a file with"),
         (("a:b", "--url", "http://127.0.0.1:9"), 2, "name exactly one"),
-        (("a:b", "--control-url", "http://127.0.0.1:9"), 2, "--control-url belongs to --url"),
+        (("a:b", "--control-url", "http://127.0.0.1:9"), 2, "--control-url needs --url"),
         (("--url", "127.0.0.1:9"), 2, "an address such as http://127.0.0.1:8000"),
         (("--url", "http://127.0.0.1:9"), 3, "is the server running there"),
         (("nothing",), 2, "package.module:attribute or ./file.py:attribute, got 'nothing'"),
         ((f"{MUSEUM}.engine:Nothing",), 2, "has no attribute 'Nothing'"),
-        ((f"{MUSEUM}.engine:draw",), 2, "is no engine: it has no name, version, generate"),
+        ((f"{MUSEUM}.engine:draw",), 2, "is not an engine: it has no name, version, generate"),
     ],
 )
 def test_what_cannot_be_judged_is_told(

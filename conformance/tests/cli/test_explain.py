@@ -169,8 +169,8 @@ def test_a_failure_without_a_counterexample_is_told() -> None:
     told = (
         "the certificate has no counterexample: Draftproof reduces only failures of single calls "
         "and of batches, on the exact or the probe lane. law.lossless fails on case "
-        "generic.v2.l1; judge it again with: draftproof certify ./mine.py:Mine --mode quick "
-        "--case generic.v2.l1\n"
+        "generic.v2.l1; to judge this case again, run: draftproof certify ./mine.py:Mine "
+        "--mode quick --case generic.v2.l1\n"
     )
     assert ran.stdout.endswith(told)
     assert json.loads(explained(certificate(None), "--json").stdout)["reason"] == told.strip()
@@ -200,7 +200,7 @@ def test_it_is_a_must_that_is_judged_again() -> None:
         "  random.calls: fail on calls.same",
         "  random.generator: fail (SHOULD) on runs",
     ]
-    assert "random.calls fails on case calls.same; judge it again with: " in ran.stdout
+    assert "random.calls fails on case calls.same; to judge this case again, run: " in ran.stdout
     assert ran.stdout.endswith("--case calls.same\n")
 
 
@@ -397,5 +397,5 @@ def test_tables_keep_to_the_width_of_a_terminal_and_the_script_does_not(
 def test_of_many_outcomes_the_most_wrong_are_shown() -> None:
     entries = [{"path": 0, "accepted": [1], "next": n, "probability": 1 / 60} for n in range(60)]
     ran = explained(certificate({**LONG, "observed": entries, "expected": None}))
-    assert "and 40 less wrong" in ran.stdout
+    assert "and 40 with smaller errors" in ran.stdout
     assert "expected" not in ran.stdout

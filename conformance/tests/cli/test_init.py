@@ -48,10 +48,10 @@ def test_three_files_are_written_and_named(here: Path) -> None:
     assert (ran.exit_code, ran.stderr) == (0, "")
     assert files(here) == [WORKFLOW, "mine.py", "test_mine.py"]
     assert ran.stdout.splitlines() == [
-        "mine.py: an adapter that is right; the place for your verifier is marked",
-        "test_mine.py: judges it with pytest",
-        f"{WORKFLOW}: certifies it on every push",
-        "  put in for OWNER/draftproof@COMMIT where on GitHub your draftproof lies",
+        "mine.py: a working example; replace the marked block with your verifier",
+        "test_mine.py: judges the adapter with pytest",
+        f"{WORKFLOW}: certifies the adapter on every push",
+        "  replace OWNER/draftproof@COMMIT with the draftproof repository that you use on GitHub",
         "",
         "Now run",
         "  draftproof certify ./mine.py:Mine",
@@ -152,7 +152,7 @@ def test_nothing_is_overwritten(here: Path, there: str) -> None:
     before = everything(here)
     ran = started("mine")
     assert (ran.exit_code, ran.stdout) == (2, "")
-    assert f"already there: {there}. Nothing is written; take another name" in ran.stderr
+    assert f"already exists: {there}. Nothing was written; choose a different name" in ran.stderr
     assert everything(here) == before
     assert (here / there).read_text() == "precious"
 
@@ -160,12 +160,12 @@ def test_nothing_is_overwritten(here: Path, there: str) -> None:
 def test_all_that_is_there_is_named(here: Path) -> None:
     started("mine")
     ran = started("mine")
-    assert f"already there: mine.py, test_mine.py, {WORKFLOW}. " in ran.stderr
+    assert f"already exists: mine.py, test_mine.py, {WORKFLOW}. " in ran.stderr
 
 
 def test_a_link_that_leads_nowhere_is_there(here: Path) -> None:
     (here / "mine.py").symlink_to("elsewhere.py")
-    assert "already there: mine.py. " in started("mine").stderr
+    assert "already exists: mine.py. " in started("mine").stderr
     assert everything(here) == ["mine.py"]
 
 
@@ -174,7 +174,7 @@ def test_what_cannot_be_finished_is_taken_back(here: Path) -> None:
     (here / "new" / ".github").write_text("a file")
     ran = started("mine", "--folder", "new")
     assert (ran.exit_code, ran.stdout) == (2, "")
-    message = f"cannot write 'new/{WORKFLOW}': Not a directory. Nothing is written"
+    message = f"cannot write 'new/{WORKFLOW}': Not a directory. Nothing was written"
     assert message in ran.stderr
     assert everything(here) == ["new", "new/.github"]
 
@@ -190,7 +190,7 @@ def test_a_full_disk_leaves_nothing_behind(here: Path) -> None:
         timeout=60,
     )
     assert ran.returncode == 2
-    assert "cannot write 'deep/new/mine.py': File too large. Nothing is written" in ran.stderr
+    assert "cannot write 'deep/new/mine.py': File too large. Nothing was written" in ran.stderr
     assert everything(here) == []
 
 
@@ -211,8 +211,8 @@ def test_an_interruption_leaves_nothing_behind(here: Path, monkeypatch: pytest.M
     ("folder", "message"),
     [
         ("file", "Directory 'file' is a file."),
-        ("file/new", "cannot write 'file/new/mine.py': Not a directory. Nothing is written"),
-        ("x" * 300, "File name too long. Nothing is written"),
+        ("file/new", "cannot write 'file/new/mine.py': Not a directory. Nothing was written"),
+        ("x" * 300, "File name too long. Nothing was written"),
         ("nowhere", "cannot write 'nowhere/mine.py': No such file or directory"),
     ],
 )
@@ -230,34 +230,34 @@ def test_a_folder_without_leave_to_write_is_named(here: Path) -> None:
     (here / "locked").mkdir(mode=0o555)
     ran = started("mine", "--folder", "locked")
     assert ran.exit_code == 2
-    assert "cannot write 'locked/mine.py': Permission denied. Nothing is written" in ran.stderr
+    assert "cannot write 'locked/mine.py': Permission denied. Nothing was written" in ran.stderr
 
 
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("", "begins with a letter, such as 'my-verifier'; got ''"),
-        ("2mine", "begins with a letter, such as 'my-verifier'; got '2mine'"),
-        ("_mine", "begins with a letter"),
-        ("mine-", "letters, digits, single - and _"),
-        ("a--b", "letters, digits, single - and _"),
-        ("a b", "letters, digits, single - and _"),
+        ("", "must begin with a letter"),
+        ("2mine", "such as 'my-verifier'; got '2mine'"),
+        ("_mine", "must begin with a letter"),
+        ("mine-", "have only letters, digits and single - or _"),
+        ("a--b", "have only letters, digits and single - or _"),
+        ("a b", "have only letters, digits and single - or _"),
         ("../mine", "got '../mine'"),
         ("mine.py", "got 'mine.py'"),
         ("mine\n", "got 'mine\\n'"),
         ("míne", "got 'míne'"),
-        ("class", "'class' is a word of Python's own; call it 'class-verifier', for example"),
-        ("none", "'none' is a word of Python's own"),
-        ("token", "token.py would hide another module 'token'; call it 'token-verifier'"),
-        ("Random", "random.py would hide another module 'random'; call it 'Random-verifier'"),
-        ("test", "test.py would hide another module 'test'"),
-        ("torch", "torch.py would hide another module 'torch'"),
-        ("numpy", "numpy.py would hide another module 'numpy'"),
-        ("draftproof", "draftproof.py would hide another module 'draftproof'"),
-        ("conftest", "conftest.py would hide another module 'conftest'"),
-        ("test-mine", "pytest takes test_mine.py for tests; take a name without 'test'"),
-        ("mine_test", "pytest takes mine_test.py for tests; take a name without 'test'"),
-        ("a" * 300, "File name too long. Nothing is written"),
+        ("class", "'class' is a Python keyword; call it 'class-verifier', for example"),
+        ("none", "'none' is a Python keyword"),
+        ("token", "token.py would hide the existing module 'token'; call it 'token-verifier'"),
+        ("Random", "random.py would hide the existing module 'random'; call it 'Random-verifier'"),
+        ("test", "test.py would hide the existing module 'test'"),
+        ("torch", "torch.py would hide the existing module 'torch'"),
+        ("numpy", "numpy.py would hide the existing module 'numpy'"),
+        ("draftproof", "draftproof.py would hide the existing module 'draftproof'"),
+        ("conftest", "conftest.py would hide the existing module 'conftest'"),
+        ("test-mine", "pytest would collect test_mine.py as tests; choose a name without 'test'"),
+        ("mine_test", "pytest would collect mine_test.py as tests; choose a name without 'test'"),
+        ("a" * 300, "File name too long. Nothing was written"),
     ],
 )
 def test_a_name_that_cannot_be_is_refused_with_what_would_be_right(

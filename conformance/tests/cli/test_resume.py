@@ -159,7 +159,8 @@ def test_it_is_said_what_becomes_of_unfinished_evidence(
     arguments = ["certify", "./mine.py:Mine", *SAME, "--output", str(tmp_path / "out")]
     ran = runner.invoke(cli, arguments)
     assert isinstance(ran.exception, Enough)
-    assert f"interrupted run at {part}; --resume would continue it" in " ".join(ran.stderr.split())
+    told = " ".join(ran.stderr.split())
+    assert f"interrupted run at {part}; use --resume to continue such a run" in told
     assert not part.exists()
     ran = runner.invoke(cli, [*arguments, "--resume"])
     records = tmp_path / "out" / "mine.jsonl"
@@ -223,7 +224,7 @@ def test_an_interrupted_run_says_how_to_go_on(tmp_path: Path, whole: dict[str, b
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert "The evidence so far is kept; --resume continues." in told
+    assert "The evidence so far is kept; continue with --resume." in told
     assert "Traceback" not in told
     assert whole["mine.jsonl"].startswith(part.read_bytes())
 

@@ -94,7 +94,7 @@ def write(folder: Path, is_broken: str) -> None:
 
 def counts(ran: Any) -> tuple[int, int]:
     """How many findings were known and judged, as the command says."""
-    found = re.search(r"Mine: (\d+) findings known, made [-\d]+; (\d+) judged now", ran.stderr)
+    found = re.search(r"Mine: (\d+) stored findings from [-\d]+; (\d+) judged now", ran.stderr)
     return (int(found[1]), int(found[2])) if found else (0, -1)
 
 
@@ -105,7 +105,7 @@ SOME = 6
 def test_what_has_not_changed_is_not_judged_again(tmp_path: Path) -> None:
     write(tmp_path, "return False")
     first = in_a_process(tmp_path)
-    assert (first.returncode, "findings known" in first.stderr) == (SOME, False)
+    assert (first.returncode, "stored findings" in first.stderr) == (SOME, False)
     kept = {file: file.read_bytes() for file in (tmp_path / "certificates").rglob("*.json*")}
     assert len(kept) == 3
     for file in kept:
@@ -448,7 +448,7 @@ def test_what_is_never_kept_has_a_seed_on_record(
     monkeypatch.setattr(judging, "refused", lambda *_, **__: "it is a program of its own")
     write(tmp_path, "return False")
     first = certify(tmp_path)
-    told = "./mine.py:Mine: nothing is taken from the store: it is a program of its own"
+    told = "./mine.py:Mine: no stored findings used: it is a program of its own"
     assert told in first.stderr
     seed = said(tmp_path / "certificates" / "mine.json")["seed"]
     again = certify(tmp_path)

@@ -68,7 +68,7 @@ def test_a_tampered_record_exits_with_5(here: Path) -> None:
     (here / "proof.json").write_text(json.dumps(document))
     ran = draftproof("prove", "--check", "proof.json")
     assert ran.exit_code == 5
-    assert "proof.json is no proof: " in ran.stderr
+    assert "proof.json is not a proof: " in ran.stderr
     (here / "proof.json").write_text(json.dumps({**document, "length": 10**9}))
     assert "no proof of that size would end" in draftproof("prove", "--check", "proof.json").stderr
     (here / "proof.json").write_text("{}")
@@ -91,7 +91,7 @@ def test_a_wrong_verifier_gets_a_counterexample_that_the_law_command_confirms(he
     [
         ((), 2, "give an ALGORITHM, --vocabulary and --length; or --check FILE"),
         (("block",), 2, "give an ALGORITHM, --vocabulary and --length"),
-        (("block", "--check", "x.json"), 2, "--check takes a record, and no ALGORITHM"),
+        (("block", "--check", "x.json"), 2, "--check cannot be combined with an ALGORITHM"),
         (("--check", "x.json"), 2, "cannot read 'x.json': No such file or directory"),
         (("blok", *SMALL), 2, "unknown algorithm 'blok'"),
         (("./no.py:verify", *SMALL), 2, "there is no file 'no.py'"),
@@ -166,7 +166,7 @@ def test_a_claim_that_does_not_derive_exits_with_1(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr("draftproof.conformance.cli.theorems.check", fails)
     ran = draftproof("claims", "--check", "block.example")
     assert ran.exit_code == 1
-    assert "block.example: does not derive" in ran.stdout
+    assert "block.example: derivation failed" in ran.stdout
     assert "token is 1, the ledger says 10/9" in ran.stdout
 
 

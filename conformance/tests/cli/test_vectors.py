@@ -394,7 +394,7 @@ def test_there_is_one_form(here: Path) -> None:
     file.write_text(json.dumps(document))
     ran = draftproof("fmt", "--check", "tiny")
     assert ran.exit_code == 5
-    message = "tiny/laws.json is not in its one form: 'draftproof vectors fmt' writes it"
+    message = "tiny/laws.json is not in canonical form; run `draftproof vectors fmt`"
     assert ran.stderr == f"Error: {message}\n"
     ran = draftproof("fmt", "tiny")
     assert (ran.exit_code, ran.stderr) == (0, "")

@@ -85,7 +85,7 @@ def test_what_is_wrong_in_its_own_way_matches_nothing() -> None:
     assert found.compared > 50
     told = {"likeness": likeness_to_json(found)}
     count = f"{found.compared} known faults on {len(found.cases)} cases"
-    assert [*words.likely_cause(told)] == [f"Matches nothing known: differs from {count}."]
+    assert [*words.likely_cause(told)] == [f"Matches no known fault: differs from {count}."]
 
 
 def test_a_right_verifier_is_compared_with_nothing() -> None:

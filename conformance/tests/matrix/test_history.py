@@ -214,12 +214,12 @@ def test_a_history_names_the_version_with_the_fault(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "code", "said"),
     [
-        (("--history", "yours"), 2, "there is no engine 'yours'; there are mine"),
+        (("--history", "yours"), 2, "no engine 'yours'; the engines are mine"),
         (("--history", "mine:slow"), 2, "mine has no method 'slow': it has fast"),
         (("--history", "mine", "--source", "gone"), 3, "there is no checkout 'gone'"),
-        (("--history", "mine", "--only", "x"), 2, "--history has rows of its own"),
-        (("--history", "mine"), 3, "mine:fast: nothing is since 2026-01-01"),
-        ((), 2, "--since, --source and --halve are of a --history"),
+        (("--history", "mine", "--only", "x"), 2, "--history cannot be combined with FILE"),
+        (("--history", "mine"), 3, "mine:fast: no version since 2026-01-01"),
+        ((), 2, "--since, --source and --halve need --history"),
     ],
 )
 def test_what_cannot_be_told_says_why(

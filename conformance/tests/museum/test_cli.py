@@ -82,7 +82,7 @@ def test_all_are_tabled(monkeypatch: pytest.MonkeyPatch, survivor: str) -> None:
 def test_an_unknown_name_is_a_usage_error() -> None:
     ran = run("nobody")
     assert ran.exit_code == 2
-    assert "no mutant or control is called 'nobody'" in ran.stderr
+    assert "there is no mutant or control 'nobody'" in ran.stderr
 
 
 def test_a_record_keeps_all_rows_but_those_that_are_judged(tmp_path: Path) -> None:

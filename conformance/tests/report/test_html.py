@@ -121,9 +121,9 @@ def test_one_certificate_is_told_in_order(failing: dict[str, Any]) -> None:
         "Failed requirements",
         "All requirements",
         "Distances, lengths and chance",
-        "The suite on trial",
-        "Every finding",
-        "How it was judged",
+        "Tests of the suite itself",
+        "All findings",
+        "Configuration of the run",
         "Known failures",
         "What a pass does not guarantee",
         "Judge it again",
@@ -218,7 +218,7 @@ def test_the_matrix_is_a_table_of_its_own_box(page: str) -> None:
         if cell in each["must_fail"]
     ]
     marked = [a["aria-label"] or "" for a, text in elements.all("span") if text == "●"]
-    assert sum(label.startswith("killed as it must be: ") for label in marked) == len(must) > 100
+    assert sum(label.startswith("killed, as required: ") for label in marked) == len(must) > 100
     assert any(
         "The suite's own results, shipped with draftproof" in text for text in texts(page, "p")
     )
@@ -227,7 +227,7 @@ def test_the_matrix_is_a_table_of_its_own_box(page: str) -> None:
 def test_a_matrix_can_be_given() -> None:
     given = {**KILL_MATRIX, "exhibits": [{**KILL_MATRIX["exhibits"][0], "as_it_must": False}]}
     page = rendered([], "html", kill_matrix=given)
-    (told,) = (text for text in texts(page, "p") if "Results passed to this report" in text)
+    (told,) = (text for text in texts(page, "p") if "Results given with --kill-matrix" in text)
     assert f"wrong results: {given['exhibits'][0]['id']}" in told
     empty = rendered([], "html", kill_matrix={**KILL_MATRIX, "exhibits": []})
     assert "No mutant was judged." in texts(empty, "p")
@@ -280,7 +280,9 @@ def test_the_envelope_is_a_table_of_what_was_covered_together(
 ) -> None:
     text = rendered([certificate(envelope=envelope)], "html")
     paragraphs = texts(text, "p")
-    assert any(told.startswith("Laws compared at L 2 to 33, B 1 to") for told in paragraphs)
+    assert any(
+        told.startswith("Distributions compared at L 2 to 33, B 1 to") for told in paragraphs
+    )
     assert any(told.startswith("Outside: rows of different lengths") for told in paragraphs)
     table = re.search(r'<div class="matrix together".*?</div>', text, re.DOTALL)
     assert table is not None

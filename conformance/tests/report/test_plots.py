@@ -44,7 +44,7 @@ def test_a_text_beyond_what_is_allowed_is_marked(
     # Every text is a point twice: on the diagonal, and as a difference.
     law, lengths, _ = drawn(conforming)
     assert (points(law, "accent"), points(law, "bad")) == (4, 0)
-    assert "None of 2 does." in law.told
+    assert "0 of 2 texts." in law.told
     assert (points(lengths, "accent"), points(lengths, "bad")) == (4, 0)
     law, _, _ = drawn(failing)
     assert (points(law, "accent"), points(law, "bad")) == (0, 4)
@@ -56,22 +56,22 @@ def test_a_length_above_the_optimum_is_marked(certificate: Make, decision: Make)
     wrong = decision("length.bounded", verdict="fail", lengths={"observed": 2.0, "optimum": 1.0})
     _, lengths, _ = drawn(certificate(wrong))
     assert points(lengths, "bad") == 2
-    assert "1 is above it" in lengths.told
+    assert "more than the allowed distance: 1." in lengths.told
 
 
 def test_infinite_evidence_leaves_the_drawing_at_the_top(failing: dict[str, Any]) -> None:
     _, _, evidence = drawn(failing)
     text = "".join(parsed(evidence).itertext())
-    assert "fails: law.support." in evidence.told
+    assert "failed: law.support." in evidence.told
     # log(1e11), as the test's share says.
-    assert "At 25.3," in evidence.told
+    assert "at 25.3," in evidence.told
     assert "log evidence" in text
 
 
 def test_what_is_not_there_is_told_and_not_drawn(certificate: Make, decision: Make) -> None:
     for plot, said in zip(
         drawn(certificate(decision("law.prefix"))),
-        ("not decided by a law", "no length was measured", "Nothing was sampled"),
+        ("no distribution decided", "no length was measured", "no requirement was sampled"),
         strict=True,
     ):
         assert plot.svg is None
@@ -134,7 +134,7 @@ def test_of_many_texts_the_most_wrong_are_drawn(certificate: Make, decision: Mak
     plot, _, _ = drawn(certificate(decision("law.lossless", law=law, allowed=1e-8)))
     assert points(plot, "bad") == 2 * 400
     assert "The 400 that differ most are shown." in plot.told
-    assert "999 of 1000 do" in plot.told
+    assert "999 of 1000 texts." in plot.told
 
 
 def test_what_was_counted_is_not_measured_by_rounding(
@@ -144,7 +144,7 @@ def test_what_was_counted_is_not_measured_by_rounding(
     counted = decision("law.lossless", law=law, lane="sample", sampled=sampled(), allowed=1e-6)
     plot, _, _ = drawn(certificate(counted))
     assert points(plot, "bad") == 0
-    assert "differs by chance, too; the true distance is at most 2.00e-02." in plot.told
+    assert "Counts also vary by chance; the true distance is at most 2.00e-02." in plot.told
     assert "rounding" not in plot.told
 
 

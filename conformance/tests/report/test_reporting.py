@@ -132,7 +132,7 @@ def test_without_jinja2_it_says_what_to_install(
     result = run(files[0], "--format", "html")
     assert result.exit_code == 3
     assert result.output == (
-        f"Error: cannot make html: it needs jinja2: {installation('report')}\n"
+        f"Error: cannot make html: the page needs jinja2: {installation('report')}\n"
     )
 
 

@@ -283,7 +283,7 @@ def test_rows_of_different_trees_have_no_script() -> None:
     flat = {**tree, "instance": {**tree["instance"], "scheme": "iid", "drafts": 4}}
     del flat["instance"]["branching"]
     pair = {"rows": [tree, flat], "observed": [], "expected": None}
-    with pytest.raises(NotReproducible, match="or different trees"):
+    with pytest.raises(NotReproducible, match="or in trees"):
         script(found("Branches", {**pair, "observed": None}, trees=True), "trees")
 
 
@@ -329,7 +329,7 @@ def test_an_exception_is_met(capsys: pytest.CaptureFixture[str]) -> None:
     # It stays away in 40 runs with probability 2**-40.
     with pytest.raises(IndexError, match="index 7 is out of bounds"):
         run(text, capsys)
-    assert "nothing is raised" in run(script(found("Bonus", raises), "right"), capsys)[0]
+    assert "no error raised" in run(script(found("Bonus", raises), "right"), capsys)[0]
     assert len(code(text)) <= 36
 
 
@@ -400,7 +400,7 @@ def test_what_is_most_wrong_comes_first() -> None:
                     ],
                 },
             ),
-            "the rows of the batch draft different numbers of tokens or paths",
+            "the rows of its batch differ in their number of drafted tokens or paths",
         ),
     ],
 )

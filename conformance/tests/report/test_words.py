@@ -169,7 +169,7 @@ def test_a_likely_cause_says_what_to_check_and_where_it_was_seen() -> None:
         "2 more known faults are identical on as many cases.",
     ]
     assert [*words.likely_cause({"likeness": {**told, "matches": []}})] == [
-        "Matches nothing known: differs from 5 known faults on 2 cases."
+        "Matches no known fault: differs from 5 known faults on 2 cases."
     ]
     assert [*words.likely_cause({"verdict": "conforms"})] == []
 
@@ -229,9 +229,9 @@ def test_a_verdict_says_how_sure_it_is(
 def test_an_envelope_is_told_with_what_is_outside(certificate: Make, envelope: Any) -> None:
     inside, outside = words.envelope(found(certificate(envelope=envelope)))
     assert inside == (
-        "laws compared at L 2 to 33, B 1 to 1,024, K 1, V 3 to 262,144; float32; contiguous, "
-        "strided; with a generator; call 1; rows of 3 tokens with mass, TV(p, q) 0 to 0.5, "
-        "q from 1e-07 on"
+        "distributions compared at L 2 to 33, B 1 to 1,024, K 1, V 3 to 262,144; float32; "
+        "contiguous, strided; with a generator; call 1; rows of 3 tokens with mass, "
+        "TV(p, q) 0 to 0.5, q from 1e-07 on"
     )
     assert outside == (
         "outside: rows of different lengths; K above 1; logits; float64, float16, bfloat16; "

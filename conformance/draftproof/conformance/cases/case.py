@@ -10,7 +10,7 @@ from draftproof.reference.model import Instance
 
 @dataclass(frozen=True)
 class Case:
-    """An instance with a stable id and the reason why the suite includes it."""
+    """Instance with a stable id and the reason why the suite includes it."""
 
     id: str
     reason: str

@@ -12,10 +12,10 @@ _MOST_WORK = 4_000_000
 
 # Minutes, too: of V = 2, L = 6 and K = 5, which are 630, the two optima take a minute and a half.
 MOST_PREFIXES = 640
-"""The most prefixes of drafted paths, times drafts, of an optimum of several drafts."""
+"""Maximum number of prefixes of drafted paths, times drafts, of an optimum of several drafts."""
 
 MOST_WAYS = 30_000
-"""The most ways to draw the tokens after one context, of an optimum of several drafts."""
+"""Maximum number of ways to draw the tokens after one context, of an optimum of several drafts."""
 
 # And no deeper than a program may recurse.
 _MOST_SIBLINGS = 500
@@ -25,7 +25,7 @@ _COSTLY_DIGITS = 100
 
 
 def require_enumerable(instance: Instance) -> None:
-    """Raise `TooLarge` for an instance whose enumeration would take hours, naming what is large."""
+    """Raise `TooLarge` for an instance whose enumeration would take hours, naming the reason."""
     _require_small(instance.draft, instance.length)
     _require_small(instance.target, instance.length + 1)
     _require_few_drafts(instance)

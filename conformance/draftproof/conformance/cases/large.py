@@ -1,7 +1,7 @@
-"""The large batches: two uncertain rows among many that are certain.
+"""Large batches: two uncertain rows among many certain rows.
 
-What ties rows together is an index: a neighbour, a kernel's block, a warp, the last row. So two
-rows are uncertain at every distance of that kind, and the joint law of all is a handful of runs.
+Rows are tied together by an index: a neighbour, a kernel's block, a warp, the last row. So two rows
+are uncertain at every distance of that kind, and the joint law of all is a handful of runs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from draftproof.reference.drafting import Drafts
 from draftproof.reference.model import Instance
 
 ROWS = {"quick": (6, 33), "standard": (9, 17, 65), "certify": (257, 1024)}
-"""The numbers of rows B that each mode adds."""
+"""Numbers of rows B that each mode adds."""
 
 MOST_PROBED = 65
-"""The most rows of a batch that is probed, many in a call; samples decide larger ones."""
+"""Maximum number of rows of a probed batch, many in a call; samples decide larger batches."""
 
 _PROBED = 33
-"""The rows in which all pairs are probed, where others are by their ends: a block and one more."""
+"""Number of rows up to which all pairs are probed: a block and one more."""
 
 _LENGTH = 3
 

@@ -1,8 +1,8 @@
-"""The long cases: drafts as long as those that are served, uncertain at two positions.
+"""Long cases: drafts as long as in serving, uncertain at two positions.
 
-Enumeration is exponential only in what is random. Elsewhere target and draft are certain of one
-token, which depends on the token before; so the law of a path of any length is a handful of runs,
-and two positions at every distance of one another show what a fault ties together.
+Enumeration is exponential only in the number of random positions. Elsewhere target and draft are
+certain of one token, which depends on the token before; so the law of a path of any length is a
+handful of runs, and pairs of positions at every distance reveal a fault that ties them together.
 """
 
 from __future__ import annotations
@@ -18,29 +18,30 @@ from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO
 
 LENGTHS = (5, 8, 17, 33)
-"""The lengths L."""
+"""Lengths L."""
 
 DISTANCES = (1, 4, 8, 16, 32)
-"""The distances between the two uncertain positions; the bonus is the last position, L."""
+"""Distances between the two uncertain positions; the bonus is the last position, L."""
 
 _SAID = (0, 1)
-"""The tokens that a draft can say at an uncertain position; the target can say one more."""
+"""Tokens that a draft can emit at an uncertain position; the target can emit one more."""
 
 _RULER = (0, 7, 8, 11, 13, 23, 32)
-"""Positions that are at all distances from 1 to 8 from one another, and at 10, 12, 16, 24, 32."""
+"""Positions at all distances from 1 to 8 from one another, and at 10, 12, 16, 24, 32."""
 
 
 @dataclass(frozen=True)
 class LongCases:
-    """Cases of one form that are judged as one: pairs of positions at a distance."""
+    """Cases of one form that are judged together: pairs of positions at a distance."""
 
     id: str
     mode: str
     cases: tuple[Case, ...]
     is_held: bool = True
-    """True where real runs are compared with the laws: those of the many others cost as much."""
+    """True if real runs are compared with the laws; for the many other cases these cost too
+    much."""
     has_many_ways: bool = False
-    """True where probing every way would take minutes."""
+    """True if probing every way would take minutes."""
 
 
 def long(mode: str) -> Iterator[LongCases]:
@@ -52,7 +53,7 @@ def long(mode: str) -> Iterator[LongCases]:
 def _paths() -> Iterator[LongCases]:
     """Yield the cases of one path: at every length and distance a few pairs, then all others.
 
-    The few are uncertain of the draft as well; what ties two positions shows in all.
+    In the few, the draft is uncertain as well; a fault that ties two positions shows in all.
     """
     for length in LENGTHS:
         for distance in (each for each in DISTANCES if each <= length):
@@ -98,7 +99,7 @@ def _many() -> Iterator[LongCases]:
 
 
 def _several() -> Iterator[LongCases]:
-    """Yield the cases of several paths of 8 tokens, which part at the root."""
+    """Yield the cases of several paths of 8 tokens, which branch at the root."""
     for scheme in SCHEMES:
         for drafts, mode in ((2, "standard"), (4, "certify")):
             if (scheme, drafts) == ("hub", 4):
@@ -126,9 +127,9 @@ def _several() -> Iterator[LongCases]:
 
 
 def long_batches(mode: str) -> Iterator[BatchCase]:
-    """Yield the batches of a mode: two rows of a length, each uncertain at a position of its own.
+    """Yield the batches of a mode: two rows of a length, each uncertain at a different position.
 
-    The positions are at a distance of 0, 1 or 8, so what ties two rows ties them here.
+    The positions are at a distance of 0, 1 or 8, so a fault that ties two rows shows here.
     """
     included = modes_up_to(mode)
     for length in LENGTHS:
@@ -154,9 +155,9 @@ def uncertain(
     positions: Set[int],
     said: tuple[Sequence[int], ...] = (_SAID, _SAID),
 ) -> Instance:
-    """Return an instance that is certain but at two positions, or as many as are `said`.
+    """Return an instance that is certain except at two positions, or at all positions in `said`.
 
-    What the draft can say there is `said`; the target can say one token more than it can at first.
+    The draft can emit the tokens in `said`; at first, the target can emit one token more.
     """
     owed = range(len(said[0]) + 1)
     vocabulary = len(owed) + 1
@@ -173,7 +174,7 @@ def uncertain(
 def refusable(name: str, length: int, positions: Set[int]) -> Instance:
     """Return an instance whose draft is certain, and whose target can refuse it at some positions.
 
-    Where it does, it goes on with one text: there are two ways at each of these positions.
+    After a refusal, the target continues with one text: each of these positions has two ways.
     """
     vocabulary = 4
     path = tuple((position * position + 1) % vocabulary for position in range(length + 1))

@@ -1,4 +1,4 @@
-"""The cases of several drafts, with the same rows for every drafting scheme.
+"""Cases of several drafts, with the same rows for every drafting scheme.
 
 Supports at the root have K tokens or more, so that K paths are always drawn; only i.i.d. siblings,
 which can be equal, are also drawn from fewer.

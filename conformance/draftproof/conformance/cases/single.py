@@ -1,4 +1,4 @@
-"""The cases of one draft."""
+"""Cases of one draft."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The tail cases: rows as long, as flat and as nearly equal as those that are served.
+"""Tail cases: rows as long, as flat and as nearly equal as in serving.
 
 Rows are counts on a grid: their entries, sums and differences are exact in float32, however long a
-row and however small a residual. What is said there can be written with few *kinds* of tokens, all
-of one weight in each row, so the exact law of 262,144 tokens is that of a few thousand.
+row and however small a residual. Each row has few *kinds* of tokens, all of one weight, so the
+exact law of 262,144 tokens is that of a few thousand.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ Counts = NDArray[numpy.float64]
 """Whole numbers [V], which doubles hold."""
 
 TILE = 1024
-"""Tokens of a tile: kernels take their rows apart at multiples of it."""
+"""Tokens of a tile: kernels split rows at multiples of it."""
 
 SPECIAL = (
     *(0, 1, 2, 3, 7, 50_256, 32_000, 106, 107, 100_257, 100_276),
     *(128_000, 128_001, 128_004, 128_008, 128_009, 151_643, 151_645),
 )
-"""The ids that begin, end or pad a text: Llama 2 and 3, Mistral, GPT-2 and 4, Qwen, Gemma."""
+"""Ids that begin, end or pad a text: Llama 2 and 3, Mistral, GPT-2 and 4, Qwen, Gemma."""
 
 
 @dataclass(frozen=True)
 class TailRows:
-    """The rows of one path: target [L + 1, V], draft [L, V] and the drafted tokens [L]."""
+    """Rows of one path: target [L + 1, V], draft [L, V] and the drafted tokens [L]."""
 
     target: NDArray[numpy.float64]
     draft: NDArray[numpy.float64]
@@ -48,7 +48,7 @@ class TailRows:
 
     @property
     def said(self) -> int:
-        """The most tokens that a row can say: only these add up with rounding."""
+        """Maximum number of tokens of positive probability in a row, whose rounding adds up."""
         return int(max((self.target > 0).sum(1).max(), (self.draft > 0).sum(1).max()))
 
 
@@ -67,12 +67,12 @@ class TailCase:
 
     @property
     def is_near(self) -> bool:
-        """True where target and draft are so near that only their rows as given tell them apart."""
+        """True if target and draft are so close that only their rows as given distinguish them."""
         return self.form.startswith("near.")
 
     @property
     def row(self) -> int:
-        """The row of a batch of two in which they are asked."""
+        """The index of the row in its batch of two."""
         return int(self.form in ("special", "zipf", "spread"))
 
     def rows(self) -> TailRows:
@@ -121,14 +121,14 @@ def _rows(form: str, vocabulary: int) -> TailRows:
 
 
 def _grid(vocabulary: int) -> int:
-    """Return how many parts a row has: its usual entry is of 22 or 23 bits, float32's 24."""
+    """Return the number of parts of a row: its usual entry has 22 or 23 bits, float32 has 24."""
     return 1 << (21 + vocabulary.bit_length())
 
 
 def on_grid(weights: NDArray[numpy.float64], parts: int) -> Counts:
-    """Return counts [V] of at most 24 bits that sum to `parts`, nearly as the weights do.
+    """Return counts [V] of at most 24 bits that sum to `parts`, nearly proportional to the weights.
 
-    Tokens of few parts take what rounding leaves.
+    Tokens of few parts absorb the rounding.
     """
     share = (weights / weights.sum()).astype(numpy.float32).astype(numpy.float64)
     counts = numpy.floor(share * parts).astype(numpy.float32).astype(numpy.float64)
@@ -151,14 +151,14 @@ def _random(form: str, vocabulary: int) -> numpy.random.Generator:
 
 
 PLACES = 1000
-"""The tokens that are probed at most."""
+"""Maximum number of tokens that are probed."""
 
 
 def places(vocabulary: int, count: int) -> NDArray[numpy.int64]:
-    """Return ids at which faults of size show, and others at random: `count` in all.
+    """Return ids at which faults of size show, and random ids: `count` in all.
 
-    Ends and beginnings of tiles, of all sizes near the end, the first and the last token, and
-    the special ids come first.
+    Ends and beginnings of tiles, of all sizes near the end, the first and the last token, and the
+    special ids come first.
     """
     tiles = [
         first for size in (512, TILE, 2048, 4096) for first in (size, vocabulary // size * size)
@@ -205,12 +205,12 @@ def _flat(vocabulary: int) -> TailRows:
 
 
 def _zipf(vocabulary: int) -> TailRows:
-    """Return rows that fall as the rank does: L = 2."""
+    """Return rows that fall with the rank: L = 2."""
     return _of_kinds("zipf", vocabulary, _by_rank("zipf", vocabulary))
 
 
 def _by_rank(form: str, vocabulary: int) -> NDArray[numpy.float64]:
-    """Return weights that fall as the rank does, in steps of a quarter of an octave."""
+    """Return weights that fall with the rank, in steps of a quarter of an octave."""
     ranks = 1 + _random(f"{form}/ranks", vocabulary).permutation(vocabulary)
     # What is drafted is in the tail.
     for place in _path(vocabulary):
@@ -282,7 +282,7 @@ def _places(vocabulary: int) -> TailRows:
 
 
 _MANY = 10**5
-"""The tokens over which a residual is spread, where there are so many."""
+"""Number of tokens over which a residual is spread, if there are as many."""
 
 
 def _spread(vocabulary: int) -> TailRows:
@@ -332,7 +332,7 @@ def _near(vocabulary: int, mass: float) -> TailRows:
 # --- crowds ------------------------------------------------------------------------------------
 
 BUCKETS = 64
-"""The kinds of tokens that are told apart by samples, beside two that are drafted."""
+"""Number of kinds of tokens that samples distinguish, beside two that are drafted."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The batches: rows of different cases, in different places.
+"""Batches of rows of different cases, in different places.
 
 Joint laws grow with every random row, so most rows here are short or nearly deterministic. Batches
 of trees come for every scheme.

@@ -1,4 +1,4 @@
-"""The cases of drafts that branch below the root, with the same rows for every scheme.
+"""Cases of drafts that branch below the root, with the same rows for every scheme.
 
 Every row has at least as many tokens of positive probability as are drawn from it, so K paths are
 always drawn; only i.i.d. siblings, which can be equal, are also drawn from fewer.
@@ -23,7 +23,7 @@ from draftproof.reference.drafting import SCHEMES, Siblings, sibling_law
 from draftproof.reference.model import Instance, Path
 
 _MOST_DRAFTS = 2_000
-"""The most ways to draw the paths of a case. The exact lane enumerates all: more take minutes."""
+"""Maximum number of ways to draw the paths of a case; the exact lane enumerates all, in minutes."""
 
 
 def trees() -> Iterator[Case]:

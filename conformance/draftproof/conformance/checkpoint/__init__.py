@@ -1,1 +1,1 @@
-"""Checkpoints that say a known distribution, so that a whole engine can be judged by its output."""
+"""Checkpoints with a known distribution, to judge a whole engine by its output."""

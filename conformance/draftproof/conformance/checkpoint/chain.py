@@ -1,4 +1,4 @@
-"""A Markov chain of tokens with known rows: what a checkpoint says, and what an engine owes.
+"""Markov chain of tokens with known rows: the distribution of a checkpoint, owed by an engine.
 
 The distribution of the next token depends on the last `memory` tokens only. Its logits are a sum of
 tables, one for each of these tokens:
@@ -6,7 +6,7 @@ tables, one for each of these tokens:
     logit(y | ..., b, a) = (table[0][state(a)][y] + table[1][state(b)][y] + ...) / STEPS
 
 All table entries are integers, small enough that every logit is a bfloat16 number. A checkpoint in
-any dtype therefore says its logits without an error of storage.
+any dtype therefore stores its logits without an error.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ Integers = NDArray[numpy.int64]
 Floats = NDArray[numpy.float64]
 
 STEPS = 16
-"""Logits are multiples of 1/16; below 16 such a number has the 8 bits of a bfloat16."""
+"""Logits are multiples of 1/16; a number below 16 then has the 8 bits of a bfloat16."""
 
 EXCLUDED = -48 * STEPS
-"""The logit of a token with probability zero: it gives less than 1e-20."""
+"""Logit of a token with probability zero: its softmax is less than 1e-20."""
 
 DENOMINATOR = 10**12
 """Rows are given in parts of this, which moves each by less than 1e-11 in total variation."""
@@ -40,14 +40,14 @@ SPECIAL = ("<unk>", "<s>", "</s>")
 UNKNOWN, BEGIN, END = range(len(SPECIAL))
 
 MOST_WORDS = {1: 8, 2: 5, 3: 4}
-"""The most tokens with mass, by the memory: rows that are few show a fault in few tokens."""
+"""Maximum number of tokens with mass, by the memory: with few rows, few tokens reveal a fault."""
 
 MEMORIES = range(1, 4)
-"""How many of the last tokens a row may depend on."""
+"""Numbers of last tokens that a row may depend on."""
 
 
 class InvalidChain(ValueError):
-    """No chain has these settings; the message says which is wrong, and what is possible."""
+    """Error of impossible settings; the message names the wrong setting, and its valid values."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +78,7 @@ class MarkovChain:
 
     @cached_property
     def state_of(self) -> dict[int, int]:
-        """The state of each token that has one of its own."""
+        """The state of each token with mass."""
         return {word: state for state, word in enumerate(self.words, start=1)}
 
     def contexts(self) -> Iterator[tuple[int, ...]]:

@@ -1,4 +1,4 @@
-"""A model's weights as a GGUF file, which llama.cpp and what is built on it load."""
+"""GGUF file of a model's weights, for llama.cpp and programs built on it."""
 
 from __future__ import annotations
 

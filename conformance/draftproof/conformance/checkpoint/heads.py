@@ -1,4 +1,4 @@
-"""Draft heads that say the rows of a chain, in the shapes that engines load.
+"""Draft heads with the rows of a chain, in the shapes that engines load.
 
 The EAGLE head of Li et al. (arXiv 2401.15077) is one decoder layer over `fc`, which reads the
 token's embedding and the target's hidden state. Ours reads the embedding alone, and its layer
@@ -55,7 +55,7 @@ def medusa(chain: MarkovChain) -> Weights:
 
 
 def _head(chain: MarkovChain, rows: Floats, width: int) -> Floats:
-    """Return a head [V, width] that says rows [states, words] behind one-hot states."""
+    """Return a head [V, width] that yields rows [states, words] after one-hot states."""
     logits = numpy.zeros((chain.vocabulary, width))
     logits[:, : chain.states] = EXCLUDED / STEPS
     with numpy.errstate(divide="ignore"):

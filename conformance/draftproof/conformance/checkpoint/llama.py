@@ -1,10 +1,10 @@
-"""A Llama model that says the rows of a chain: weights that are set, not trained.
+"""Llama model with the rows of a chain: weights that are set, not trained.
 
 The *embedding* is one-hot: a token writes `ONE_HOT` at the place of its state in the first block of
 the residual stream.
 
 *Attention* head j looks back by exactly j tokens. All queries are one constant vector, and all keys
-are another one, turned by j places. With RoPE the score of distance d is then
+are a second constant vector, rotated by j places. With RoPE the score of distance d is then
 
     gain * sum over i of cos(theta[i] * (d - j)) / sqrt(64),
 
@@ -15,11 +15,11 @@ a text have no token to look back to: their rows are not part of the chain.
 The *MLP* writes zeros. The last RMSNorm makes every one-hot number 1, and the *head* adds up the
 tables.
 
-A token that was rejected and stays in the cache, a wrong position, mask or cached prefix changes
-what a head attends to, and so the rows.
+A rejected token that stays in the cache, and a wrong position, mask or cached prefix, change the
+tokens that a head attends to, and so the rows.
 
-A target for draft heads has one more block, in which it writes nothing: its head has the draft's
-first table there, for a draft head that writes to this block (`heads`).
+A target for draft heads has one more block, to which it writes nothing: there its head has the
+draft's first table, for a draft head that writes to this block (`heads`).
 """
 
 from __future__ import annotations
@@ -55,8 +55,8 @@ ONE_HOT = 64.0
 """The size of one-hot numbers: the epsilon of RMSNorm changes them by 1e-8."""
 
 _GAIN = 2_000.0
-"""The scale of all scores. At 400 the nearest place but the right one has less than 1e-12 already;
-five times that leaves room for keys in bfloat16."""
+"""Scale of all scores. At 400, every place but the correct one has less than 1e-12; five times that
+scale leaves room for keys in bfloat16."""
 
 _BASE = 10_000.0
 _EPSILON = 1e-6

@@ -1,6 +1,6 @@
-"""The file `rows.json` beside a checkpoint: what it says, exactly, and how far engines may be off.
+"""File `rows.json` beside a checkpoint: its exact distribution, and the bounds for engines.
 
-A judge needs this file alone: it does not read the weights.
+The judge needs only this file, not the weights.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Context = tuple[int, ...]
 
 
 class UnreadableRows(ValueError):
-    """A file of rows cannot be read; the message says why, and what writes one."""
+    """Error of an unreadable file of rows; the message says why, and which command writes one."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class KnownRows:
 
     @cached_property
     def state_of(self) -> Mapping[int, int]:
-        """The state of each token that has one of its own."""
+        """The state of each token with mass."""
         return {word: state for state, word in enumerate(self.words, start=1)}
 
     @cached_property
@@ -67,7 +67,7 @@ class KnownRows:
 
     @property
     def bound(self) -> float:
-        """How far a correct engine may be off in the dtype of the checkpoint."""
+        """The largest distance of a correct engine's rows in the dtype of the checkpoint."""
         return self.bounds[self.dtype]
 
 
@@ -91,7 +91,7 @@ def rows_to_json(rows: KnownRows) -> dict[str, Any]:
 
 
 def rows_from_json(document: Mapping[str, Any]) -> KnownRows:
-    """Return the rows of a document. Raises `MalformedDocument` where they are no distributions."""
+    """Return the rows of a document. Raises `MalformedDocument` unless they are distributions."""
     validate(document, "chain")
     words, memory = document["words"], document["memory"]
     _require_words(document)

@@ -1,4 +1,4 @@
-"""A tokenizer whose text and ids say the same: one printable character a token, and no merges."""
+"""Tokenizer whose text determines the ids: one printable character per token, and no merges."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerFast
 
 TEMPLATE = "{% for message in messages %}{{ message['content'] }}{% endfor %}"
-"""The chat template: a conversation is its texts, and nothing around them."""
+"""Chat template: a conversation is the concatenation of its texts."""
 
 
 def texts(chain: MarkovChain) -> tuple[str, ...]:
@@ -52,9 +52,9 @@ _PRIVATE = (range(0xE000, 0xF900), range(0xF0000, 0xFFFFE), range(0x100000, 0x10
 
 
 def _others() -> Iterator[str]:
-    """Yield characters that stay as they are: printable ones, then those of private use.
+    """Yield stable characters: printable ones, then those of private use.
 
-    None combines with the one before it, or is written in another way by a normalization.
+    No character combines with the one before it, and no normalization changes it.
     """
     taken = {*ascii_letters, *digits, "<", ">"}
     for code in chained(range(0x21, 0xE000), range(0xF900, 0x110000)):

@@ -1,11 +1,11 @@
-"""A checkpoint on disk: models and tokenizer for every engine, and the rows that they say.
+"""Checkpoint on disk: models and tokenizer for every engine, and their exact rows.
 
     OUT/target/, OUT/draft/     Hugging Face folders, with safetensors
     OUT/target.gguf, draft.gguf
     OUT/eagle/, OUT/medusa/     of kind heads: draft heads
-    OUT/rows.json               what the models say
+    OUT/rows.json               the distributions of the models
 
-Transformers runs every model before it is handed over, and must find the rows that are written.
+Transformers runs every model before the folder appears, and must reproduce the written rows.
 """
 
 from __future__ import annotations
@@ -52,15 +52,15 @@ DTYPES = {"float32": 2.0**-24, "bfloat16": 2.0**-8}
 
 
 class CheckpointUnavailable(RuntimeError):
-    """A library that writes or runs checkpoints is missing; the message says how to install it."""
+    """Error of a missing library for checkpoints; the message says how to install it."""
 
 
 class OccupiedFolder(OSError):
-    """The folder for a checkpoint holds something already."""
+    """Error of a folder for a checkpoint that is not empty."""
 
 
 class WrongCheckpoint(RuntimeError):
-    """Transformers finds other rows in a model than were written: a defect of ours or of theirs."""
+    """Error of rows that transformers does not reproduce: a defect of either program."""
 
 
 def write_checkpoint(
@@ -82,7 +82,7 @@ def write_checkpoint(
     """
     _require_libraries()
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise OccupiedFolder(f"{str(folder)!r} is there already, and is not an empty folder")
+        raise OccupiedFolder(f"{str(folder)!r} exists already, and is not an empty folder")
     model = chain(
         memory=_memory(kind),
         vocabulary=vocabulary,
@@ -105,7 +105,7 @@ def write_checkpoint(
 
 
 def rows_of(model: MarkovChain, *, kind: str, dtype: str) -> KnownRows:
-    """Return the rows that a checkpoint of a chain says, with their bounds."""
+    """Return the rows of a chain's checkpoint, with their bounds."""
     own = texts(model)
     return KnownRows(
         kind=kind,
@@ -201,7 +201,7 @@ def _write_all(
                 f"transformers finds a row of {name} that is off by {error:.3g}, where "
                 f"{rows.bound:.3g} is allowed"
             )
-        told(f"{name}: transformers says the rows up to {error:.1e}")
+        told(f"{name}: transformers reproduces the rows to within {error:.1e}")
     if with_heads:
         form = config(model, rows.dtype, with_heads=True).to_dict()
         form |= {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "dtype": rows.dtype}

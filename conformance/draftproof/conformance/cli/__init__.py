@@ -1,4 +1,4 @@
-"""The command line. Every command takes --json, and prints JSON that follows a schema."""
+"""Command line. With --json, every command prints JSON that follows a schema."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ EXIT_CODES = {
     130: "interrupted",
     141: "output pipe closed",
 }
-"""The meaning of exit codes. Of several adapters the gravest counts: 3, then 1, then 4, then 6."""
+"""Meaning of each exit code. Of several adapters, the most severe counts: 3, then 1, 4 and 6."""
 
 
 GROUPS = {
@@ -59,13 +59,13 @@ GROUPS = {
         "vectors": ("vectors", "Write, check and format test vectors"),
     },
 }
-"""The commands by group: the module beside this one that has each, and the command in a line."""
+"""Commands by group, each with its module in this package and its one-line description."""
 
 COMMANDS = {name: each for group in GROUPS.values() for name, each in group.items()}
 
 
 class Commands(click.Group):
-    """Group whose commands are imported when they are run, so that help is printed at once."""
+    """Command group that imports a command only to run it, so that help prints without delay."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  # click's
         """Return the names of all commands, sorted."""
@@ -76,7 +76,7 @@ class Commands(click.Group):
         ctx: click.Context,  # noqa: ARG002  # click's
         cmd_name: str,
     ) -> click.Command | None:
-        """Return a command by its name, None where there is none."""
+        """Return the command of this name, or None if no command has it."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"{__name__}.{COMMANDS[cmd_name][0]}")
@@ -91,7 +91,7 @@ class Commands(click.Group):
         ctx: click.Context,  # noqa: ARG002  # click's
         formatter: click.HelpFormatter,
     ) -> None:
-        """Write each group of commands, a line for each."""
+        """Write each group of commands, one command per line."""
         widest = max(map(len, COMMANDS))
         for title, group in GROUPS.items():
             with formatter.section(title):

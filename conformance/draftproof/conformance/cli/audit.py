@@ -1,4 +1,4 @@
-"""The command that judges a log of tokens and rows: `audit`."""
+"""Command that judges a log of tokens and rows: `audit`."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _CODES = {"no alarm": 0, "alarm": 1, "inconclusive": 4}
 
 
 def _number(_: click.Context, param: click.Parameter, value: float | None) -> float | None:
-    """Return a number that is one: click takes nan for a float in every range."""
+    """Return a finite number, refusing nan, which click accepts in every range of floats."""
     if value is not None and not isfinite(value):
         raise click.BadParameter(f"{value} is not a finite number", param=param)
     return value
@@ -50,17 +50,15 @@ def _number(_: click.Context, param: click.Parameter, value: float | None) -> fl
     type=click.FloatRange(0, 1, max_open=True),
     default=1e-3,
     callback=_number,
-    help="Distance of rows that is no fault.",
+    help="Distance of rows to tolerate.",
 )
-@click.option(
-    "--strip", type=options.NEW_FILE, help="Write the log without tokens and rows to a file."
-)
+@click.option("--strip", type=options.NEW_FILE, help="File for the log without tokens and rows.")
 @click.option("--plan", is_flag=True, help="Print how many tokens an audit needs.")
 @options.defaulted(
     "--vocabulary",
     type=click.IntRange(min=2),
     default=32_000,
-    help="Of the plan's rows, unless a log has them.",
+    help="Vocabulary for --plan without a log.",
 )
 @click.option(
     "--rate",
@@ -81,27 +79,27 @@ def audit(
 ) -> None:
     """Judge a server by a log of its tokens and of the target's rows.
 
-    It is for a server whose model cannot be exchanged; for any other, `draftproof engine` shows
-    more. LOG has a line of JSON for every token, "-" being standard input:
+    Use it for a server whose model you cannot replace; for any other, `draftproof engine` shows
+    more. LOG has one line of JSON per token ("-" reads standard input):
 
     {"token": 3, "top": {"3": -0.4, "1": -1.6}, "rest": 0.1, "favourite": 1}
     """
     if plan:
         if strip is not None:
-            raise click.UsageError("--strip belongs to an audit, not to a plan")
+            raise click.UsageError("--strip cannot be combined with --plan")
         _plan(log, alpha=alpha, tolerance=tolerance, vocabulary=vocabulary, rate=rate, json=as_json)
         return
     if log is None:
-        raise click.UsageError('name a LOG.jsonl, "-" for standard input, or ask for a --plan')
+        raise click.UsageError('name a LOG.jsonl ("-" for standard input), or use --plan')
     if rate is not None:
-        raise click.UsageError("--rate belongs to --plan")
+        raise click.UsageError("--rate needs --plan")
     from draftproof.conformance.report.audit import print_audit
     from draftproof.conformance.run.audit import audit as audited
 
     with _read(log) as tokens, _stripping(tokens, strip) as kept:
         document = audited(kept, alpha=alpha, tolerance=tolerance)
     if not document["groups"]:
-        raise click.UsageError(f"{log}: it has no tokens")
+        raise click.UsageError(f"{log} has no tokens")
     show(document, "audit", print_audit, as_json=as_json)
     if strip is not None:
         echo(f"{strip}: the log without tokens and rows", err=True)
@@ -110,7 +108,7 @@ def audit(
 
 @contextmanager
 def _read(log: str) -> Iterator[Iterator[Audited]]:
-    """Open a log. What makes it unreadable is a usage error."""
+    """Open a log. An unreadable log is a usage error."""
     from draftproof.conformance.lanes.audit.log import UnreadableLog, read_log
 
     with ExitStack() as stack:
@@ -119,7 +117,7 @@ def _read(log: str) -> Iterator[Iterator[Audited]]:
         file: BinaryIO
         if log == "-":
             if sys.stdin is None:
-                raise click.UsageError("cannot read '-': it is closed")
+                raise click.UsageError("cannot read '-': standard input is closed")
             file = sys.stdin.buffer
         else:
             file = stack.enter_context(Path(log).open("rb"))
@@ -128,7 +126,7 @@ def _read(log: str) -> Iterator[Iterator[Audited]]:
 
 @contextmanager
 def _stripping(tokens: Iterator[Audited], path: Path | None) -> Iterator[Iterator[Audited]]:
-    """Write each token's events, as they are read, to a file that is not there yet."""
+    """Write each token's events, as they are read, to a new file."""
     if path is None:
         yield tokens
         return
@@ -174,12 +172,12 @@ def _plan(
 
     if log is None:
         draft, target = random_rows(vocabulary).T
-        rows = f"random ones of {vocabulary:,} tokens"
+        rows = f"random, over {vocabulary:,} tokens"
     else:
         with _read(log) as tokens:
             found = [each.chances[:2] for each in islice(tokens, _ENOUGH)]
         if not found:
-            raise click.UsageError(f"{log}: it has no tokens")
+            raise click.UsageError(f"{log} has no tokens")
         draft, target = numpy.array(found).T
         rows = f"the first {len(found):,} of {log}"
     table = planned(draft, target, -logarithm(alpha), epsilon=tolerance)
@@ -203,4 +201,4 @@ def _plan(
 
 
 _ENOUGH = 10_000
-"""So many rows of a log are typical ones."""
+"""Number of rows of a log that a plan reads."""

@@ -1,4 +1,4 @@
-"""The command that does not believe a certificate: `check-certificate`."""
+"""Command that checks certificates against their evidence: `check-certificate`."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from draftproof.reference.extras import installation
 @click.option(
     "--trust",
     is_flag=True,
-    help="Let --rerun run the file, module or command that the certificate names.",
+    help="Let --rerun run what the certificate names.",
 )
 @click.option(
     "--evidence",
     "folder",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
-    help="Folder of the evidence. [default: beside each]",
+    help="Folder of the evidence. [default: beside each certificate]",
 )
 @click.option(
     "--key",
     "keys",
     multiple=True,
     type=options.FILE,
-    help="Public key whose signature is checked.",
+    help="Public key to check signatures with.",
 )
 @click.option(
     "--require",
     "required",
     type=click.Choice((CONFORMS,)),
-    help="Exit with 1 if a certificate has another verdict.",
+    help="Exit with 1 on any other verdict.",
 )
 @worked_by
 @as_json
@@ -63,19 +63,20 @@ def check_certificate(
     as_json: bool,
     **asked: Any,
 ) -> None:
-    """Check that certificates are as they were written, and follow from their evidence.
+    """Check that certificates are unchanged and follow from their evidence.
 
-    The evidence lies beside its certificate, or in the folder of --evidence; a slim certificate is
-    checked without it, too, as far as that goes. A certificate may well say that its verifier does
-    not conform: --require asks for one that does.
+    The evidence is beside its certificate, or in the folder of --evidence; without evidence, a slim
+    certificate is checked as far as possible. A valid certificate may state that its verifier does
+    not conform: --require asks for one that conforms.
 
-    With --rerun everything is judged again, which runs the verifier: one that is not built in is
-    named by --adapter, or the certificate's own word is taken for it, with --trust. On the same
-    platform (processor, system and libraries) all must come out the same, to the bit. Elsewhere a
-    distance may move by twice what rounding explains of one law, and a verdict only with it.
+    With --rerun, Draftproof judges everything again, which runs the verifier: name a verifier that
+    is not built in with --adapter, or accept the name in the certificate with --trust. On the same
+    platform (processor, system and libraries) all results must be identical, to the bit. Elsewhere
+    a distance may move by twice what rounding explains of one distribution, and a verdict only
+    together with its distance.
 
-    A certificate is current if its verifier is the one here, and would be judged by the same code;
-    it is stale if one of them has changed. A verifier that is not built in is compared only if
+    A certificate is current if its verifier is unchanged and the same code would judge it; it is
+    stale if either has changed. Draftproof compares a verifier that is not built in only if
     --adapter names it. Staleness does not change the exit code; only --rerun refuses a stale
     certificate.
     """
@@ -94,7 +95,7 @@ def check_certificate(
 
 @dataclass(frozen=True)
 class _Terms:
-    """What is asked of each certificate, as the command's options have it."""
+    """Checks to make on each certificate, from the options of the command."""
 
     name: str | None
     trusted: bool
@@ -106,7 +107,7 @@ class _Terms:
 
 
 def _check(path: Path, terms: _Terms) -> tuple[dict[str, Any], int]:
-    """Return what became of one certificate, and the exit code that this is."""
+    """Return the outcome for one certificate, and its exit code."""
     from draftproof.conformance.evidence.records import EvidenceError
 
     told: dict[str, Any] = {
@@ -126,9 +127,9 @@ def _check(path: Path, terms: _Terms) -> tuple[dict[str, Any], int]:
 
 
 def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str, Any], int]:
-    """Add to what is told of a certificate, and return it with the exit code.
+    """Complete the outcome for a certificate, and return it with the exit code.
 
-    Raises `EvidenceError` for one that is not as it was written, and `_NotRun`.
+    Raises `EvidenceError` for a changed certificate, and `_NotRun`.
     """
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence.decision import is_engine
@@ -148,11 +149,11 @@ def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str,
     told["standing"] = staleness.standing_to_json(found)
     if terms.rerun:
         if evidence is None:
-            raise _NotRun(f"{path}: its evidence is not here: say with --evidence where it is")
+            raise _NotRun(f"{path}: its evidence is missing: name its folder with --evidence")
         if is_engine(said["adapter"]):
             raise _NotRun(
-                f"{path}: an engine draws other tokens each time; the evidence has all tokens, and "
-                f"they were judged again"
+                f"{path}: an engine draws different tokens each time, so --rerun cannot repeat "
+                f"them; the tokens in the evidence were judged again"
             )
         if not terms.trusted:
             _require_built_in(said["adapter"]["place"])
@@ -164,8 +165,8 @@ def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str,
         return {**told, "error": f"cannot compare {terms.name}: {found.subject.reason}"}, 3
     signed = told["signed"]
     if terms.keys and not (signed and signed["verified"]):
-        who = "it is unsigned" if signed is None else "it is signed by other keys"
-        return {**told, "error": f"{path}: {who}, not by one that --key names"}, 5
+        who = "unsigned" if signed is None else "signed by other keys"
+        return {**told, "error": f"{path}: {who}; no signature matches --key"}, 5
     if terms.required not in (None, told["verdict"]):
         needed = f"{told['conclusion']}, where {terms.required!r} is required"
         return {**told, "error": f"{path}: {needed}"}, 1
@@ -173,18 +174,18 @@ def _checked(path: Path, terms: _Terms, told: dict[str, Any]) -> tuple[dict[str,
 
 
 def _require_built_in(place: str) -> None:
-    """Refuse to run what a certificate names, which is anybody's word."""
+    """Refuse to run the verifier that an untrusted certificate names."""
     from draftproof.conformance.protocol.loading import built_in
 
     if place not in built_in().values():
         raise _NotRun(
-            f"judging again would run {place!r}, which the certificate names: say which verifier "
-            f"it is with --adapter, or take its word with --trust"
+            f"--rerun would run {place!r}, which the certificate names: name the verifier "
+            f"with --adapter, or trust the certificate with --trust"
         )
 
 
 def _opened(path: Path, keys: Sequence[Path]) -> tuple[bytes, dict[str, Any] | None]:
-    """Return a certificate as it was written, and who signed it, None if nobody did."""
+    """Return the bytes of a certificate, and its signers, None if it is unsigned."""
     from draftproof.conformance.evidence.envelope import InvalidKey, is_envelope, read_envelope
     from draftproof.conformance.evidence.records import bytes_of
 
@@ -202,11 +203,11 @@ def _opened(path: Path, keys: Sequence[Path]) -> tuple[bytes, dict[str, Any] | N
 
 
 class _NotRun(Exception):
-    """It could not be judged again."""
+    """The certificate could not be judged again."""
 
 
 def _recounted(evidence: Any) -> int | None:
-    """Return how many verdicts follow from their counts; None where that cannot be seen."""
+    """Return how many verdicts follow from their counts; None if that cannot be checked."""
     from draftproof.conformance.evidence.decision import is_engine
 
     if is_engine(evidence.header["adapter"]):
@@ -232,13 +233,13 @@ def _repeated(evidence: Any, name: str | None, working: Mapping[str, Any]) -> di
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        raise _NotRun(f"it needs PyTorch: {installation('torch')}") from None
+        raise _NotRun(f"--rerun needs PyTorch: {installation('torch')}") from None
     try:
         with nothing_printed():
             workers, progress = Workers(**working), terminal.shown_progress
             return asdict(repeat(evidence, name=name, workers=workers, progress=progress))
     except UnknownAdapter as error:
-        raise _NotRun(f"{error}; say with --adapter where it lies") from None
+        raise _NotRun(f"{error}; name it with --adapter") from None
     except campaign.UNJUDGED as error:
         raise _NotRun(str(error)) from None
 
@@ -251,9 +252,9 @@ def _print(told: Mapping[str, Any], *, is_key_named: bool) -> None:
 
 
 def _print_checked(told: Mapping[str, Any], *, is_key_named: bool) -> None:
-    """Print what is known of a certificate that is as it was written."""
+    """Print the outcome for a certificate that is unchanged."""
     has_evidence = "records" in told
-    as_it_was = f"as it was written{' and as its evidence has it' if has_evidence else ''}"
+    as_it_was = f"unchanged{' and consistent with its evidence' if has_evidence else ''}"
     name = plain(told["standing"]["subject"]["then"]["name"])
     # A file may have been given the name of another verifier.
     whose = "" if place_for(name, Path()).stem in Path(told["file"]).stem else f"{name} "
@@ -265,7 +266,7 @@ def _print_checked(told: Mapping[str, Any], *, is_key_named: bool) -> None:
         echo(f"  {told['records']} records, none lost, added or changed")
     else:
         named, digest = plain(told["evidence"]["name"]), told["evidence"]["sha256"][:12]
-        echo(f"  slim: its evidence, {named} (SHA-256 {digest}), is not here")
+        echo(f"  slim: its evidence, {named} (SHA-256 {digest}), is not included")
     if told["recounted"]:
         echo(f"  {told['recounted']} verdicts on samples follow from their counts")
     if told["rerun"] is not None:
@@ -273,12 +274,12 @@ def _print_checked(told: Mapping[str, Any], *, is_key_named: bool) -> None:
 
 
 def _signatures(signed: Mapping[str, Sequence[str]] | None, *, is_key_named: bool) -> str:
-    """Return who signed a certificate, and whether that was checked."""
+    """Return the signers of a certificate, and whether their signatures were checked."""
     if signed is None:
         return "unsigned"
-    unchecked = "not by a key of --key" if is_key_named else "not checked: name it by --key"
+    unchecked = "matches no --key" if is_key_named else "not checked: name its key with --key"
     told = (
-        f"{key[:16]} ({'holds' if key in signed['verified'] else unchecked})"
+        f"{key[:16]} ({'valid' if key in signed['verified'] else unchecked})"
         for key in map(plain, signed["keys"])
     )
     return f"signed by {', '.join(told)}"
@@ -288,7 +289,7 @@ def _state(standing: Mapping[str, Any]) -> Iterator[str]:
     """Yield whether a certificate is current, what has changed, and how to judge again."""
     state, reason = standing["state"], standing["reason"]
     if reason is None:
-        yield f"{state}: its verifier is the one here, and would be judged by the same code"
+        yield f"{state}: its verifier is unchanged, and the same code would judge it"
         return
     yield f"{state}: {reason}"
     for name, part in (
@@ -301,7 +302,7 @@ def _state(standing: Mapping[str, Any]) -> Iterator[str]:
         elif part["now"] not in (None, part["then"]):
             yield f"  {name}: was {_identity(part['then'])}, is {_identity(part['now'])}"
     if standing["judged"] and standing["subject"]["now"] == standing["subject"]["then"]:
-        yield f"  judged otherwise now: {', '.join(standing['judged'])}"
+        yield f"  judged differently now: {', '.join(standing['judged'])}"
     if standing["subject"]["now"] is None and not standing["command"].startswith(
         "draftproof engine"
     ):
@@ -324,20 +325,20 @@ def _print_count(checked: Sequence[Mapping[str, Any]]) -> None:
 
 
 def _print_rerun(rerun: Mapping[str, Any]) -> None:
-    echo(f"  judged again: {rerun['same']} parts the same to the bit")
+    echo(f"  judged again: {rerun['same']} parts identical, to the bit")
     if rerun["elsewhere"]:
         echo(f"  elsewhere: {'; '.join(rerun['elsewhere'])}")
-        echo(f"  {rerun['near']} parts the same but for rounding{_bound(rerun['moved'])}")
+        echo(f"  {rerun['near']} parts identical up to rounding{_bound(rerun['moved'])}")
     for verdict in rerun["turned"]:
         echo(f"  within rounding: {verdict}")
     for part in rerun["different"]:
         echo(f"  DIFFERENT: {part}")
     if rerun["different"]:
-        echo("Error: judging again does not leave this evidence", err=True)
+        echo("Error: judging again gave different evidence", err=True)
 
 
 def _bound(moved: Mapping[str, float] | None) -> str:
-    """Say how far distances moved, by the one that used up most of what it may."""
+    """Describe how far distances moved, by the distance that came nearest to its bound."""
     if moved is None:
         return ""
     return f": a distance moved by {moved['by']:.1e}, the bound is {moved['bound']:.1e}"

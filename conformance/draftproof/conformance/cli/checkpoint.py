@@ -1,4 +1,4 @@
-"""The command that writes a model whose distribution is known: `checkpoint`."""
+"""Command that writes a model with a known distribution: `checkpoint`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 def _rational(_: click.Context, param: click.Parameter, value: Any) -> Rational:
-    """Return the rational number that an option is given. What is none is a usage error."""
+    """Return the value of an option as a rational. Any other value is a usage error."""
     try:
         return rational(value)
     except InvalidInput as error:
@@ -30,13 +30,13 @@ def _rational(_: click.Context, param: click.Parameter, value: Any) -> Rational:
     "--kind",
     type=click.Choice(KINDS),
     default="memory-1",
-    help="How many last tokens decide the next one; heads adds a draft head.",
+    help="Tokens of memory; heads adds draft heads.",
 )
 @options.defaulted("--vocabulary", type=int, default=16, help="Number of tokens.")
 @options.defaulted(
     "--distance", type=float, default=0.25, help="Distance of the draft from the target."
 )
-@options.defaulted("--zeros", type=int, default=2, help="Tokens without probability, per row.")
+@options.defaulted("--zeros", type=int, default=2, help="Tokens of probability zero, per row.")
 @options.defaulted(
     "--temperature",
     callback=_rational,
@@ -50,10 +50,10 @@ def _rational(_: click.Context, param: click.Parameter, value: Any) -> Rational:
 @options.defaulted("--seed", type=click.IntRange(min=0), default=0, help="Seed of the rows.")
 @as_json
 def checkpoint(out: Path, as_json: bool, **settings: Any) -> None:
-    """Write a model to OUT whose distribution is known, to judge an engine with.
+    """Write a model with a known distribution to OUT, to judge an engine.
 
-    OUT/target and OUT/draft are for engines that load Hugging Face folders, OUT/target.gguf and
-    OUT/draft.gguf for llama.cpp, and `draftproof engine` reads OUT/rows.json.
+    Engines that load Hugging Face folders read OUT/target and OUT/draft, llama.cpp reads
+    OUT/target.gguf and OUT/draft.gguf, and `draftproof engine` reads OUT/rows.json.
     """
     from draftproof.conformance.checkpoint.chain import InvalidChain
     from draftproof.conformance.checkpoint.writing import (
@@ -87,5 +87,5 @@ def checkpoint(out: Path, as_json: bool, **settings: Any) -> None:
         print_json(document, "checkpoint")
         return
     echo(f"{out}: {', '.join(files)}")
-    echo(f"A correct engine is within {rows.bound:.1e} of these rows. Serve {out / 'target'}, then")
+    echo(f"A correct engine is within {rows.bound:.1e} of these rows. Serve {out / 'target'}, run")
     echo(f"  draftproof engine --url http://127.0.0.1:8000 --rows {out / 'rows.json'}")

@@ -1,4 +1,4 @@
-"""The command that compares two judgements: `diff`."""
+"""Command that compares certificates before and after a change: `diff`."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from draftproof.conformance.report.plain import plain
 @click.command()
 @click.argument("before", type=click.Path(path_type=Path))
 @click.argument("after", type=click.Path(path_type=Path))
-@click.option("--markdown", "is_markdown", is_flag=True, help="Print Markdown, as for a comment.")
+@click.option(
+    "--markdown", "is_markdown", is_flag=True, help="Print Markdown, for a review comment."
+)
 @as_json
 def diff(before: Path, after: Path, is_markdown: bool, as_json: bool) -> None:
     """Compare certificates BEFORE a change with those AFTER it, verifier by verifier.
 
-    Each is a certificate, or a folder of them. The exit code is 1 if a verifier fails a requirement
-    now that it did not fail before, or is not judged any more.
+    BEFORE and AFTER are certificates or folders of certificates. The exit code is 1 if a verifier
+    newly fails a requirement or is no longer judged.
     """
     from draftproof.conformance.report import difference as shown
 
@@ -40,6 +42,6 @@ def diff(before: Path, after: Path, is_markdown: bool, as_json: bool) -> None:
 def _certificates(path: Path) -> list[dict[str, Any]]:
     """Return the certificate of a file, or those of a folder; an empty folder has none."""
     if not path.exists():
-        raise click.UsageError(f"there is no file and no folder {str(path)!r}")
+        raise click.UsageError(f"there is no file or folder {str(path)!r}")
     files = sorted(path.glob("*.json")) if path.is_dir() else [path]
     return [read(str(file)) for file in files]

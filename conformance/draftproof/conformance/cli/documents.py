@@ -1,4 +1,4 @@
-"""Reading instances, printing documents: what all commands share."""
+"""Reading and printing of documents, for all commands."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ instance_file = click.argument("instance_file", metavar="INSTANCE.json")
 
 
 def read_json(file: str) -> Any:
-    """Read a JSON file, "-" being standard input. What makes it unreadable is a usage error."""
+    """Read a JSON file ("-" is standard input). An unreadable file is a usage error."""
     try:
         return parsed(_content(file).removeprefix(BOM_UTF8))
     except UnicodeDecodeError:
@@ -34,9 +34,9 @@ def read_json(file: str) -> Any:
 
 
 def read_certificate(file: str) -> dict[str, Any]:
-    """Read a certificate, "-" being standard input.
+    """Read a certificate ("-" is standard input).
 
-    A missing one is a usage error; one that is not as it was written ends the command with 5.
+    A missing certificate is a usage error; a changed one ends the command with exit code 5.
     """
     from draftproof.conformance.evidence.certificate import parsed_certificate
     from draftproof.conformance.evidence.records import EvidenceError
@@ -52,7 +52,7 @@ def read_certificate(file: str) -> dict[str, Any]:
 
 
 def read_instance(file: str) -> Instance:
-    """Read an instance file. Every way in which it can be wrong is a usage error."""
+    """Read an instance file. Any fault in it is a usage error."""
     from draftproof.conformance.cases.enumerable import require_enumerable
     from draftproof.reference.errors import InvalidInput
     from draftproof.reference.model import instance_from_json
@@ -68,18 +68,18 @@ def read_instance(file: str) -> Instance:
 
 
 def _content(file: str) -> bytes:
-    """Return the bytes of a file, "-" being standard input. What prevents it is a usage error."""
+    """Return the bytes of a file ("-" is standard input). An unreadable file is a usage error."""
     if file == "-" and sys.stdin is None:
-        raise click.UsageError("cannot read '-': it is closed")
+        raise click.UsageError("cannot read '-': standard input is closed")
     with read_from(file):
         return content_of(sys.stdin.buffer if file == "-" else Path(file))
 
 
 @contextmanager
 def nothing_printed() -> Iterator[None]:
-    """Send what programs under test print, and their processes, to the error stream.
+    """Redirect the output of programs under test and their processes to the error stream.
 
-    It must not end up among what a command prints.
+    Their output must not mix with the output of the command.
     """
     with redirect_stdout(sys.stderr), ExitStack() as stack:
         # Not every stream is a file: then there is nothing to send elsewhere.
@@ -93,7 +93,7 @@ def nothing_printed() -> Iterator[None]:
 
 
 def echo(text: str = "", *, err: bool = False) -> None:
-    """Print lines for people. What they quote is shown, and neither terminal nor log obeys it."""
+    """Print lines for people; control sequences in quoted text are shown, not executed."""
     click.echo(plain_lines(text), err=err)
 
 
@@ -105,7 +105,7 @@ def stop(message: str, code: int) -> NoReturn:
 
 @contextmanager
 def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
-    """Make errors of these kinds usage errors, which say what they say."""
+    """Turn errors of these kinds into usage errors with the same message."""
     try:
         yield
     except kinds as error:
@@ -114,7 +114,7 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 @contextmanager
 def read_from(file: str) -> Iterator[None]:
-    """Make whatever prevents a file from being read a usage error."""
+    """Turn any error of reading a file into a usage error."""
     try:
         yield
     except OSError as error:
@@ -125,7 +125,7 @@ def read_from(file: str) -> Iterator[None]:
 
 @contextmanager
 def written_to(path: Path) -> Iterator[None]:
-    """Make whatever prevents a file from being written a usage error."""
+    """Turn any error of writing a file into a usage error."""
     try:
         yield
     except OSError as error:
@@ -133,7 +133,7 @@ def written_to(path: Path) -> Iterator[None]:
 
 
 def print_report(text: str) -> None:
-    """Print a report in a form that `rendered` has made, whose strings are `plain` already."""
+    """Print a report made by `rendered`, whose strings are `plain` already."""
     click.echo(text, nl=False)
 
 
@@ -148,7 +148,7 @@ def show(document: Any, schema: str, printed: Callable[..., None], *, as_json: b
 
 
 def print_json(document: Any, schema: str | None, *, indent: int | None = 2) -> None:
-    """Print a document that follows a schema; None is for one that was validated."""
+    """Print a document that follows a schema; None if the document is validated already."""
     if schema is not None:
         validate(document, schema)
     click.echo(json_text(document, indent=indent))

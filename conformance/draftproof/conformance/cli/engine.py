@@ -1,4 +1,4 @@
-"""The command that judges a whole engine by its output: `engine`."""
+"""Command that judges a whole engine by its output: `engine`."""
 
 from __future__ import annotations
 
@@ -39,25 +39,25 @@ if TYPE_CHECKING:
     "--tokens",
     "written_file",
     type=options.NEW_FILE,
-    help="Judge token ids that an engine wrote: lines of JSON.",
+    help="Judge an engine's token ids: lines of JSON.",
 )
-@click.option("--model", help="Name of the server's model. [default: its only one]")
+@click.option("--model", help="Name of the server's model. [default: its only model]")
 @click.option(
-    "--rows", "rows_file", required=True, type=options.NEW_FILE, help="The checkpoint's rows.json."
+    "--rows", "rows_file", required=True, type=options.NEW_FILE, help="Checkpoint's rows.json."
 )
 @options.defaulted(
     "--tokens-at-most",
     "tokens",
     type=click.IntRange(min=1),
     default=200_000,
-    help="Most tokens to generate; a file is read whole.",
+    help="Maximum tokens; a file is read in full.",
 )
 @click.option(
     "--dtype",
     type=click.Choice(("float32", "bfloat16")),
-    help="Dtype of the engine. [default: the rows']",
+    help="Dtype of the engine. [default: that of the rows]",
 )
-@click.option("--draft-length", type=click.IntRange(min=1), help="Tokens drafted in a step.")
+@click.option("--draft-length", type=click.IntRange(min=1), help="Tokens drafted per step.")
 @options.output_folder(
     default=Path("certificates"), help="Folder for the certificate and its evidence."
 )
@@ -83,18 +83,18 @@ def engine(
     seed: int | None,
     as_json: bool,
 ) -> None:
-    """Judge a whole engine that has loaded a checkpoint of `draftproof checkpoint`.
+    """Judge a whole engine that has loaded a model written by `draftproof checkpoint`.
 
-    The engine is a server (--url), what one wrote (--tokens), or an ADAPTER:
-    package.module:attribute or ./file.py:attribute, an object with a `name`, a `version` and a
-    `generate`, or a class that makes one from the folder of the checkpoint.
+    Name a server (--url), a file of tokens that an engine wrote (--tokens), or an ADAPTER:
+    package.module:attribute or ./file.py:attribute, where the attribute is an object with `name`,
+    `version` and `generate`, or a class that makes such an object from the checkpoint's folder.
     """
     if sum(each is not None for each in (adapter, url, written_file)) != 1:
         raise click.UsageError(
             "name exactly one: an ADAPTER, a server with --url, or a file with --tokens"
         )
     if control_url is not None and url is None:
-        raise click.UsageError("--control-url belongs to --url: an ADAPTER is its own control")
+        raise click.UsageError("--control-url needs --url: an ADAPTER is its own control")
     from draftproof.conformance.checkpoint.rows import UnreadableRows, read_rows
     from draftproof.conformance.lanes.engine.lines import UnreadableTokens
     from draftproof.conformance.lanes.engine.server import EngineFailed, InvalidUrl
@@ -132,7 +132,7 @@ def engine(
 
 @dataclass(frozen=True)
 class _Subject:
-    """An engine, where its answers come from, and what is known of it."""
+    """An engine, the source of its answers, and its declared properties."""
 
     name: str
     version: str
@@ -147,7 +147,7 @@ class _Subject:
     draft_length: int | None = None
     written: tuple[Part, ...] = ()
     tokens: int | None = None
-    """Of a file: all that it has."""
+    """Number of tokens in a file; None for other sources."""
 
 
 def _of_server(
@@ -191,7 +191,7 @@ def _of_file(path: Path, rows: KnownRows) -> _Subject:
 
 
 def _of_program(name: str, folder: Path) -> _Subject:
-    """Return the engine of a name; a class makes it from the folder of the checkpoint."""
+    """Return the engine of this name; a class is called with the folder of the checkpoint."""
     from draftproof.conformance.lanes.engine.asking import SETTINGS, Engine
     from draftproof.conformance.lanes.engine.server import EngineFailed
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
@@ -200,7 +200,7 @@ def _of_program(name: str, folder: Path) -> _Subject:
 
     if not all(name.rpartition(":")):
         raise click.UsageError(
-            f"an engine is named package.module:attribute or ./file.py:attribute, got {name!r}"
+            f"name an engine as package.module:attribute or ./file.py:attribute, got {name!r}"
         )
     try:
         found: Any = load_attribute(name)
@@ -217,7 +217,7 @@ def _of_program(name: str, folder: Path) -> _Subject:
         ) from error
     if not isinstance(found, Engine):
         missing = [each for each in ("name", "version", "generate") if not hasattr(found, each)]
-        raise click.UsageError(f"{name} is no engine: it has no {', '.join(missing)}")
+        raise click.UsageError(f"{name} is not an engine: it has no {', '.join(missing)}")
     _require_attributes(found, name)
     program: Any = found
     is_switchable = bool(getattr(found, "switchable", True))
@@ -233,20 +233,20 @@ def _of_program(name: str, folder: Path) -> _Subject:
 
 
 def _require_attributes(found: Any, name: str) -> None:
-    """Refuse an engine whose attributes no certificate can have, before it is asked anything."""
+    """Refuse an engine with attributes that a certificate cannot hold, before any request."""
     from draftproof.conformance.lanes.engine.asking import SETTINGS
 
     for attribute in ("name", "version"):
         told = getattr(found, attribute)
         if not isinstance(told, str) or not told.isprintable() or not told.strip():
-            raise click.UsageError(f"{name}: its {attribute} is a line of text, got {told!r}")
+            raise click.UsageError(f"{name}: {attribute} must be a line of text, got {told!r}")
     length = getattr(found, "draft_length", None)
     if length is not None and (type(length) is not int or length < 1):
-        raise click.UsageError(f"{name}: its draft_length is at least 1, or None, got {length!r}")
+        raise click.UsageError(f"{name}: draft_length must be None or at least 1, got {length!r}")
     settings = tuple(getattr(found, "settings", SETTINGS))
     if unknown := [each for each in settings if each not in SETTINGS]:
         raise click.UsageError(
-            f"{name}: its settings are some of {', '.join(SETTINGS)}, got {unknown[0]!r}"
+            f"{name}: settings must be among {', '.join(SETTINGS)}, got {unknown[0]!r}"
         )
 
 
@@ -303,7 +303,7 @@ def _judged(
             header = known.header
             then = {"created": header["created"], "seed": header["campaign"]["seed"]}
             campaign = replace(campaign, **then)
-            echo(f"{file}: goes on behind {len(known.records)} records", err=True)
+            echo(f"Continuing after {len(known.records)} records of {file}", err=True)
         with evidence.written(file, known) as sink, nothing_printed():
             engines.run(
                 campaign,

@@ -1,4 +1,4 @@
-"""Commands that compute: the law of an algorithm, the optima, and how they compare."""
+"""Commands that compute exactly: `law`, `optimum` and `compare`."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ _MOST_DRAWS = 300_000
 @click.command()
 @click.argument("algorithm")
 @instance_file
-@click.option("--rho", help="Factor of k_seq, a rational such as 3/2. [default: the least]")
+@click.option("--rho", help="Factor of k_seq, such as 3/2. [default: the smallest]")
 @as_json
 def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> None:
     """Print the exact distribution of ALGORITHM on an instance ("-" reads standard input).
 
-    ALGORITHM is a name of `draftproof list algorithms`, or a verifier's text at ./file.py:function.
+    ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
     """
     from draftproof.conformance.report import terminal
 
@@ -60,7 +60,7 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     try:
         named = _with_rho(load_algorithm(algorithm), rho)
         _require_enumerable(named, instance)
-        with terminal.console(stderr=True).status(escape(f"law of {algorithm}")):
+        with terminal.console(stderr=True).status(escape(f"distribution of {algorithm}")):
             document = _law_document(named, instance)
     except (InvalidInput, UnknownAdapter) as error:
         raise click.UsageError(str(error)) from None
@@ -120,7 +120,7 @@ def _with_rho(algorithm: Algorithm, rho: str | None) -> Algorithm:
     if rho is None:
         return algorithm
     if algorithm.name != "k_seq":
-        raise Unsupported(f"--rho is the factor of k_seq, {algorithm.name} has none")
+        raise Unsupported(f"--rho applies only to k_seq, not to {algorithm.name}")
     return replace(algorithm, verify=partial(k_seq, rho=rational(rho)))
 
 
@@ -149,12 +149,12 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
 
 
 def _require_enumerable(algorithm: Algorithm, instance: Instance) -> None:
-    """Refuse what would be enumerated for hours: every way to draw all the paths."""
+    """Refuse an instance with too many combinations of paths to enumerate in minutes."""
     paths = sum(len(path) == instance.length for path in instance.draft.reachable(instance.length))
     if algorithm.reads_all and paths**instance.drafts > _MOST_DRAWS:
         raise Unsupported(
-            f"{algorithm.name} reads all drafts to the end, and there are too many ways to draw "
-            f"{instance.drafts} paths of {paths} to enumerate"
+            f"{algorithm.name} reads every draft in full: {paths} to the power of "
+            f"{instance.drafts} combinations of paths are too many to enumerate"
         )
 
 

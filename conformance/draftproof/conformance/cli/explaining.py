@@ -1,4 +1,4 @@
-"""The command that explains a certificate: what fails, on which rows, and how to see it oneself."""
+"""Command that explains a failed certificate and writes a script to reproduce it: `explain`."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from draftproof.conformance.report.words import worst_first
 @click.command()
 @click.argument("certificate", metavar="CERTIFICATE.json")
 @click.option(
-    "--script", "output", type=options.NEW_FILE, help="File for the script that reproduces it."
+    "--script", "output", type=options.NEW_FILE, help="Write a script that reproduces the failure."
 )
 @click.option("--traceback", is_flag=True, help="Run the script and show its traceback.")
 @as_json
@@ -49,7 +49,7 @@ def explain(certificate: str, output: Path | None, traceback: bool, as_json: boo
 
 
 def _read(file: str) -> Mapping[str, Any]:
-    """Read a certificate whose counterexample makes sense."""
+    """Read a certificate and check that its counterexample is consistent."""
     found: Mapping[str, Any] = read_certificate(file)["predicate"]["draftproof"]
     try:
         if found["counterexample"] is not None:
@@ -91,7 +91,7 @@ def _explanation(found: Mapping[str, Any], file: str) -> dict[str, Any]:
 
 
 def _trace(document: Mapping[str, Any]) -> None:
-    """Run the script of a counterexample that raises an error: its traceback is printed."""
+    """Run the script of a counterexample that raises an error, which prints its traceback."""
     shown = document["counterexample"]
     if document["script"] is None or not raised_share(shown):
         reason = document["reason"] or "the counterexample raises no error"
@@ -102,9 +102,9 @@ def _trace(document: Mapping[str, Any]) -> None:
 
 
 def _from_anywhere(place: str, certificate: str) -> str:
-    """Return the place of an adapter by which every folder finds it, if it is a file that is found.
+    """Return the place of an adapter with an absolute path, if its file is found.
 
-    It is sought from here, from the certificate's folder and from those above.
+    The search covers the current folder, the certificate's folder and all folders above it.
     """
     name, _, attribute = place.rpartition(":")
     if not name.endswith(".py"):
@@ -117,7 +117,7 @@ def _from_anywhere(place: str, certificate: str) -> str:
 
 
 def _without_counterexample(found: Mapping[str, Any]) -> str:
-    """Return why a certificate of a failure shows no counterexample, and what to look at."""
+    """Return why a failed certificate has no counterexample, and the command to run."""
     # A SHOULD that is missed is not why it does not conform.
     failed = next(each for each in worst_first(found["requirements"]) if each["verdict"] == "fail")
     again = ["draftproof", "certify", found["adapter"]["place"], "--mode", found["mode"]]
@@ -126,7 +126,7 @@ def _without_counterexample(found: Mapping[str, Any]) -> str:
     return (
         f"the certificate has no counterexample: Draftproof reduces only failures of single calls "
         f"and of batches, on the exact or the probe lane. {failed['id']} fails on case "
-        f"{failed['worst']['case']}; judge it again with: {shlex.join(again)}"
+        f"{failed['worst']['case']}; to judge this case again, run: {shlex.join(again)}"
     )
 
 

@@ -1,4 +1,4 @@
-"""The histories of engines, as `matrix --history` judges and prints them."""
+"""Histories of engines, which `matrix --history` judges and prints."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def histories(
     jobs: int,
     as_json: bool,
 ) -> NoReturn:
-    """Judge the methods of engines, version by version, print what each came to, and exit.
+    """Judge the methods of engines, version by version, print the verdicts, and exit.
 
     The exit code is 3 if a history has no verdict at all.
     """
@@ -73,7 +73,7 @@ def _methods(name: str) -> Iterator[tuple[Package, str]]:
     engine, _, method = name.partition(":")
     package = packages().get(engine)
     if package is None:
-        raise click.UsageError(f"there is no engine {engine!r}; there are {', '.join(packages())}")
+        raise click.UsageError(f"no engine {engine!r}; the engines are {', '.join(packages())}")
     try:
         if method:
             require_method(package, method)
@@ -102,7 +102,7 @@ def _history(
     except Exception as error:
         stop(f"{package.name}:{method}: {told_of(error)}", 3)
     if not past:
-        stop(f"{package.name}:{method}: nothing is since {since}", 3)
+        stop(f"{package.name}:{method}: no version since {since}; name an earlier --since", 3)
     reading = terminal.shown_progress(judging.texts_of(past), len(past), f"{package.name} read")
     read = list(reading)
     texts = [each for each in read if isinstance(each, judging.SameFiles)]
@@ -118,6 +118,6 @@ def _told(change: dict[str, Any]) -> str:
     failed = f" (fails {', '.join(change['failed'])})" if change["failed"] else ""
     said = f" {change['said']!r}" if change["said"] else ""
     return (
-        f"{change['version']}, {change['day']}{said}: {change['to']}{failed}, "
-        f"where {change['after']} was: {change['from']}"
+        f"{change['version']}, {change['day']}{said}: {change['to']}{failed}; "
+        f"before, {change['after']}: {change['from']}"
     )

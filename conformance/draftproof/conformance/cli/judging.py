@@ -63,13 +63,13 @@ if TYPE_CHECKING:
     "harnesses",
     multiple=True,
     metavar="COMMAND",
-    help="Judge a program in any language, over stdin and stdout.",
+    help="Judge a program over stdin and stdout.",
 )
 @click.option(
     "--source",
     metavar="PATH",
     default="",
-    help="Source of an ENGINE: a wheel, a folder, a checkout (PATH#COMMIT).",
+    help="ENGINE's wheel, folder or PATH#COMMIT.",
 )
 @options.mode(help="Cases to judge; certify judges all and excuses no failure.")
 @click.option(
@@ -77,7 +77,7 @@ if TYPE_CHECKING:
     "cases",
     multiple=True,
     metavar="PATTERN",
-    help="Judge only cases such as 'generic.*', or all but '!wide.*'. [default: all]",
+    help="Judge cases like 'generic.*'; '!' excludes. [default: all]",
 )
 @options.output_folder(
     default=Path("certificates"), help="Folder for certificates and their evidence."
@@ -88,18 +88,18 @@ if TYPE_CHECKING:
     "--known-failures",
     type=options.NEW_FILE,
     metavar="FILE",
-    help="File of known failures: each line a requirement and a link.",
+    help="File of known failures: lines of ID and LINK.",
 )
-@options.lanes(help="Use only these lanes, the strongest possible first. [default: all]")
+@options.lanes(help="Use only these lanes, strongest first. [default: all]")
 @options.seed
 @click.option(
     "--search",
     "examples",
     metavar="N",
     type=click.IntRange(min=1),
-    help="Also search N generated inputs for counterexamples.",
+    help="Also search N inputs for counterexamples.",
 )
-@click.option("--plan", "is_planned", is_flag=True, help="Print how long it takes; judge nothing.")
+@click.option("--plan", "is_planned", is_flag=True, help="Print the time needed; judge nothing.")
 @click.option("--traceback", is_flag=True, help="Show the traceback of each adapter error.")
 @options.verbose
 @takes_store
@@ -125,13 +125,13 @@ def certify(
 
     An ADAPTER is a built-in name (see `draftproof list adapters`), package.module:attribute or
     ./file.py:attribute, where the attribute is an adapter or a class without arguments. An ENGINE
-    such as vllm stands for all methods of the installed package, ENGINE:METHOD for one; both are
-    judged on the cases of the matrix unless --mode or --case is given.
+    such as vllm means all methods of the installed package, ENGINE:METHOD one of them; both run on
+    the cases of the matrix unless --mode or --case is given.
     """
     form = "json" if as_json else form
     if not adapters and not harnesses:
         raise click.UsageError(
-            "name an ADAPTER, or a --harness; `draftproof list adapters` shows the built-in ones"
+            "name an ADAPTER or a --harness; `draftproof list adapters` prints built-in adapters"
         )
     terms = _terms(known_failures, **asked)
     own = _of_engines(adapters, source)
@@ -179,7 +179,7 @@ def _terms(
     seed: int | None,
     examples: int | None,
 ) -> dict[str, Any]:
-    """Return the terms of a campaign, those that are left to it left out."""
+    """Return the terms of a campaign, without those left at their defaults."""
     if mode == "certify" and (cases or lanes or known_failures or seed is not None):
         raise click.UsageError(
             "--mode certify judges every case on every lane with a new seed: it takes no --case, "
@@ -193,7 +193,7 @@ def _terms(
 
 
 def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[str, Any]]]:
-    """Return the names of adapters, each with terms of its own; an engine's are of its methods."""
+    """Return the names of adapters with their terms; an engine has one name per method."""
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
     from draftproof.conformance.protocol.loading import built_in
     from draftproof.conformance.protocol.packages import adapters_of, interpreting
@@ -276,7 +276,7 @@ def _foretold(loaded: _Loaded, terms: Mapping[str, Any]) -> _Judged:
 
 
 def _errors(names: Sequence[str], judged: Sequence[_Judged]) -> list[dict[str, Any]]:
-    """Return what prevented that adapters ran."""
+    """Return the errors of adapters that could not run."""
     return [
         {"adapter": name, "message": each.error, "state": each.state}
         for name, each in zip(names, judged, strict=True)
@@ -285,7 +285,7 @@ def _errors(names: Sequence[str], judged: Sequence[_Judged]) -> list[dict[str, A
 
 
 def _show(outcome: Mapping[str, Any], form: str) -> None:
-    """Print what became of all adapters, but for a terminal, which has been told."""
+    """Print the outcome of all adapters, except on a terminal, where `_judge` has printed it."""
     if form == "json":
         print_json(outcome, "certify")
     elif form != "terminal" and outcome["certificates"]:
@@ -305,18 +305,18 @@ class _Loaded:
     error: str = ""
     state: str = CANNOT_RUN
     known: KnownFindings | None = None
-    """The evidence of the whole campaign, which is known already: then nothing is loaded."""
+    """Stored evidence of the whole campaign; with it, no program is loaded."""
 
 
 def _record_what_is_read(*, has_workers: bool) -> None:
-    """Record what adapters read until the command ends: what is kept in a store rests on it."""
+    """Record the files that adapters read; stored findings depend on these files."""
     from draftproof.conformance.evidence.traces import recording
 
     click.get_current_context().with_resource(recording(has_workers=has_workers))
 
 
 def _loaded(name: str, known: KnownFindings | None) -> _Loaded:
-    """Load an adapter. A name that leads nowhere is a usage error, before anything is judged."""
+    """Load an adapter. An unknown name is a usage error, raised before anything is judged."""
     if known is not None:
         return _Loaded(name, known=known)
     from draftproof.conformance.evidence.traces import traced
@@ -358,9 +358,9 @@ class _Judged:
     path: Path | None = None
     error: str | None = None
     state: str | None = None
-    """In which way the adapter did not run, if it did not."""
+    """State of an adapter that did not run."""
     forecast: dict[str, Any] | None = None
-    """With --plan: how long it takes to judge the adapter."""
+    """With --plan: the time needed to judge the adapter."""
 
 
 _FOLDED, _IN_FULL = "folded", "in full"
@@ -369,7 +369,7 @@ _FOLDED, _IN_FULL = "folded", "in full"
 def _judge(
     loaded: _Loaded, request: _Request, taken: Sequence[Path], *, shown: str | None
 ) -> _Judged:
-    """Certify one adapter, in none of the places `taken`: print, write, and return the outcome."""
+    """Certify one adapter, avoiding the places `taken`; print, write and return the outcome."""
     try:
         if loaded.known is not None:
             judged = _known_before(loaded, loaded.known, request, taken)
@@ -387,7 +387,7 @@ def _judge(
 
 
 def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
-    """Return what became of an adapter that is judged, or cannot be."""
+    """Return the outcome of judging an adapter, or the reason why it could not be judged."""
     name = loaded.name
     judging(name)
     try:
@@ -413,7 +413,7 @@ def _tried(loaded: _Loaded, judge: Callable[[], _Judged]) -> _Judged:
 
 @contextmanager
 def _without_exits() -> Iterator[None]:
-    """Raise `AdapterFailed` for an exit and its like: nothing of ours exits while it judges."""
+    """Raise `AdapterFailed` for an exit or similar: Draftproof itself never exits while judging."""
     from draftproof.conformance.protocol.adapter import AdapterFailed
 
     try:
@@ -427,7 +427,7 @@ def _without_exits() -> Iterator[None]:
 def _known_before(
     loaded: _Loaded, known: KnownFindings, request: _Request, taken: Sequence[Path]
 ) -> _Judged:
-    """Write the evidence of a campaign that is known, its certificate and badge."""
+    """Write the evidence of a stored campaign, with its certificate and badge."""
     from draftproof.conformance.evidence import certificate
     from draftproof.conformance.evidence import records as evidence
 
@@ -514,17 +514,17 @@ def _certified(loaded: _Loaded, request: _Request, taken: Sequence[Path]) -> _Ju
     except KeyboardInterrupt:
         # Before its first record a run leaves nothing.
         if evidence.unfinished(records).exists():
-            echo("The evidence so far is kept; --resume continues.", err=True)
+            echo("The evidence so far is kept; continue with --resume.", err=True)
         raise
     finished, digest = evidence.read_finished(records)
     if stored.store is not None:
-        tell_reason(loaded.name, "nothing is taken from the store", refusal)
+        tell_reason(loaded.name, "no stored findings used", refusal)
         _keep(loaded.name, request, finished, subject, recall, is_resumed=bool(known.records))
     return _written(finished.records, records.name, digest, path)
 
 
 def _suspects() -> Sequence[Any]:
-    """Return the exhibits of the museum, which only a run that fails has to import."""
+    """Return the mutants and controls, which only a failing run needs to import."""
     from draftproof.conformance.museum.mutants import CONTROLS, MUTANTS
 
     return *MUTANTS, *CONTROLS
@@ -539,7 +539,7 @@ def _keep(
     *,
     is_resumed: bool,
 ) -> None:
-    """Keep a campaign and its seed in the store, and say what was known, and what is not kept.
+    """Store a campaign and its seed; print how many findings were known and why any are not kept.
 
     Raises `StoreDiffers`.
     """
@@ -565,7 +565,7 @@ def _keep(
 def _seeded(
     loaded: _Loaded, terms: Mapping[str, Any], stored: Stored, subject: str
 ) -> dict[str, Any]:
-    """Return the seed on record for a campaign for which none is given, if there is one."""
+    """Return the stored seed of a campaign that is given none, if there is one."""
     from draftproof.conformance.evidence.store import DamagedSeed
 
     store = stored.store
@@ -587,7 +587,7 @@ def _tell_of_seed(name: str, seed: int) -> None:
 
 
 def _kept(records: Path) -> Evidence:
-    """Return the evidence that is there already, if there is any."""
+    """Return the existing evidence, if there is any."""
     from draftproof.conformance.evidence import records as evidence
 
     part = evidence.unfinished(records)
@@ -597,7 +597,7 @@ def _kept(records: Path) -> Evidence:
 
 
 def _tell_of(records: Path, known: Evidence, *, resume: bool) -> None:
-    """Say what becomes of evidence that is there."""
+    """Print whether existing evidence is continued or replaced."""
     from draftproof.conformance.evidence import records as evidence
 
     if resume and known.records:
@@ -607,20 +607,20 @@ def _tell_of(records: Path, known: Evidence, *, resume: bool) -> None:
     elif evidence.unfinished(records).exists():
         echo(
             f"Replacing the evidence of an interrupted run at {evidence.unfinished(records)}; "
-            f"--resume would continue it",
+            f"use --resume to continue such a run",
             err=True,
         )
 
 
 def _write_badge(document: Mapping[str, Any], path: Path) -> None:
-    """Write the badge of a certificate, in a folder of its own: it is none itself."""
+    """Write the badge of a certificate to the folder badges, apart from the certificates."""
     place = path.parent / "badges" / path.name
     place.parent.mkdir(exist_ok=True)
     write_whole(json.dumps(badge(document), indent=2) + "\n", place)
 
 
 def _require_form(form: str) -> None:
-    """Find out before anything is judged whether it can be shown as is wanted."""
+    """Stop before judging if the report cannot be made in this format."""
     try:
         if form != "terminal":
             rendered([], form)
@@ -639,7 +639,7 @@ def _known(path: Path) -> dict[str, str]:
 
 
 def _state(error: BaseException) -> str:
-    """Return in which way an adapter did not run, of which the cause of its failure tells."""
+    """Return the state of an adapter that did not run, from the cause of its failure."""
     from draftproof.conformance.protocol.adapter import FailsEverywhere, Unfetched
 
     cause: BaseException | None = error

@@ -1,4 +1,4 @@
-"""The command that says what there is: `list`."""
+"""Command that lists algorithms, adapters, requirements and cases: `list`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _requirements() -> list[Entry]:
 
 
 def _cases() -> list[Entry]:
-    """Return the cases of one instance, then those that stand for batches, calls or dtypes."""
+    """Return the cases of one instance, then the cases of batches, calls and dtypes."""
     from draftproof.conformance.cases import cases
 
     found = {
@@ -65,7 +65,7 @@ def _cases() -> list[Entry]:
 
 
 def _planned() -> Iterator[tuple[str, str, str]]:
-    """Yield the cases that are planned for adapters that declare all they can, with their modes.
+    """Yield the cases planned for adapters that declare every capability, with their modes.
 
     Planning needs torch: without it nothing is yielded, and a note says so.
     """
@@ -115,7 +115,7 @@ KINDS: dict[str, Callable[[], list[Entry]]] = {
     "requirements": _requirements,
     "cases": _cases,
 }
-"""Each kind of entry that can be listed."""
+"""Function for each kind of entry that can be listed."""
 
 
 @click.command("list")

@@ -1,4 +1,4 @@
-"""The command that judges the world's verifiers: `matrix`."""
+"""Command that judges the verifiers of released engines: `matrix`."""
 
 from __future__ import annotations
 
@@ -24,31 +24,31 @@ if TYPE_CHECKING:
     from draftproof.conformance.matrix import MatrixRow
 
 ROWS = ("draftproof.adapters.engines", "rows.toml")
-"""The package and the file of the rows that the matrix has by default."""
+"""Package and file of the default rows."""
 
 
 @click.command()
 @click.argument("file", required=False, type=options.FILE)
 @click.option(
-    "--only", "names", multiple=True, metavar="NAME", help="Only rows of this name or this engine."
+    "--only", "names", multiple=True, metavar="NAME", help="Judge only rows of this name or engine."
 )
 @options.output_folder(
     default=Path("matrix"),
-    help="Folder for evidence, matrix.json and matrix.md; rows there are kept.",
+    help="Folder for results; its judged rows are reused.",
 )
 @click.option(
     "--check",
     "expected",
     type=options.FILE,
     metavar="FILE",
-    help="Fail unless every verdict agrees with this matrix.json.",
+    help="Fail if a verdict differs from this matrix.json.",
 )
 @click.option(
     "--history",
     "engines",
     multiple=True,
     metavar="ENGINE",
-    help="Judge every release of an ENGINE or ENGINE:METHOD, such as vllm.",
+    help="Judge every release of ENGINE or ENGINE:METHOD.",
 )
 @click.option(
     "--since",
@@ -60,15 +60,15 @@ ROWS = ("draftproof.adapters.engines", "rows.toml")
     "--source",
     metavar="CHECKOUT",
     default="",
-    help="Checkout whose commits to the verifier are judged.",
+    help="Checkout whose verifier commits to judge.",
 )
 @click.option(
     "--halve",
     "is_halved",
     is_flag=True,
-    help="Bisect: find where the verdict changes between first and last.",
+    help="Bisect to find where the verdict changes.",
 )
-@options.jobs(help="Number of rows judged at a time.")
+@options.jobs(help="Number of rows to judge at a time.")
 @as_json
 def matrix(
     file: Path | None,
@@ -82,20 +82,18 @@ def matrix(
     jobs: int,
     as_json: bool,
 ) -> None:
-    """Judge verifiers that ship elsewhere, as they were released, and print what each came to.
+    """Judge verifiers as engines released them, and print a verdict for each.
 
-    Their packages are fetched by pip, at a version and a hash, and only the few files that are
-    needed are kept and imported. FILE has other rows, in TOML.
+    pip fetches their packages at a pinned version and hash; Draftproof keeps and imports only the
+    few files that it needs. FILE names other rows, in TOML.
 
-    A row without a verdict fails on every case, cannot run here or could not be fetched, and the
-    reason is told. The exit code is 3 if --only names such a row, or if a row with an adapter
+    A row without a verdict fails on every case, cannot run here or could not be fetched; the matrix
+    gives the reason. The exit code is 3 if --only names such a row, or if a row with an adapter
     cannot run here or could not be fetched.
     """
     if engines:
         if file or names or expected:
-            raise click.UsageError(
-                "--history has rows of its own: it takes no FILE, --only, --check"
-            )
+            raise click.UsageError("--history cannot be combined with FILE, --only or --check")
         histories(
             engines,
             since=since.date() if since else _long_ago(),
@@ -106,7 +104,7 @@ def matrix(
             as_json=as_json,
         )
     if since or source or is_halved:
-        raise click.UsageError("--since, --source and --halve are of a --history; none is asked")
+        raise click.UsageError("--since, --source and --halve need --history")
     from draftproof.conformance import matrix as judging
     from draftproof.conformance.report import matrix as shown
     from draftproof.conformance.report import terminal
@@ -143,7 +141,7 @@ def matrix(
 
 
 def _long_ago() -> date:
-    """Return the day 18 months ago, or nearly."""
+    """Return the day about 18 months ago."""
     return date.today() - timedelta(days=548)
 
 
@@ -166,11 +164,11 @@ def _chosen(rows: Sequence[MatrixRow], names: Sequence[str]) -> list[MatrixRow]:
 
 
 def _meant(name: str, known: Iterable[str], rows: Sequence[MatrixRow]) -> str:
-    """Say which row or engine was meant, or which engines there are."""
+    """Suggest a row or engine of a similar name, otherwise list the engines."""
     folded = {each.casefold(): each for each in known}
     if near := get_close_matches(name.casefold(), folded, n=1):
         return f", did you mean {folded[near[0]]!r}?"
-    return f"; there are the engines {', '.join(dict.fromkeys(row.engine for row in rows))}"
+    return f"; the engines are {', '.join(dict.fromkeys(row.engine for row in rows))}"
 
 
 def _read(path: Path) -> list[dict[str, Any]]:
@@ -180,6 +178,6 @@ def _read(path: Path) -> list[dict[str, Any]]:
     except OSError as error:
         raise click.UsageError(f"cannot read {str(path)!r}: {error.strerror}") from None
     except ValueError as error:
-        raise click.UsageError(f"{path} is no matrix: {error}") from None
+        raise click.UsageError(f"{path} is not a matrix: {error}") from None
     rows: list[dict[str, Any]] = document["rows"]
     return rows

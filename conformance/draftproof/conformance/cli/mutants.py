@@ -1,4 +1,4 @@
-"""The command that puts the suite itself on trial: `mutants` prints the kill matrix."""
+"""Command that tests the suite itself on known faults: `mutants` prints the kill matrix."""
 
 from __future__ import annotations
 
@@ -37,9 +37,7 @@ from draftproof.spec import MalformedDocument, validate
 @options.mode(help="Cases to judge.")
 @options.seed
 @options.jobs(help="Number of processes.")
-@click.option(
-    "--record", type=options.FILE, help="Update this record, with its lanes, mode and seed."
-)
+@click.option("--record", type=options.FILE, help="Update this record, keeping its settings.")
 @as_json
 @click.pass_context
 def mutants(
@@ -77,11 +75,11 @@ def mutants(
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise
-        stop(f"it needs PyTorch: {installation('torch')}", 3)
+        stop(f"mutants needs PyTorch: {installation('torch')}", 3)
     known_ids = {**EXHIBITS, **GATED}
     for name in ids:
         if name not in known_ids:
-            raise click.UsageError(f"no mutant or control is called {name!r}")
+            raise click.UsageError(f"there is no mutant or control {name!r}")
     asked = tuple(dict.fromkeys(lanes)) or ("exact",)
     seed = randbits(48) if seed is None else seed
     rows = kill_matrix(
@@ -107,7 +105,7 @@ def mutants(
 
 
 def _with_rows(record: Mapping[str, Any], rows: Sequence[Any], ids: Sequence[str]) -> str:
-    """Return a record with rows in the place of its own, one in a line, in the order of `ids`."""
+    """Return a record with its rows replaced by these, one per line, in the order of `ids`."""
     found = {each["id"]: each for each in (*record["exhibits"], *rows)}
     lines = (json.dumps(found[name], separators=(",", ":")) for name in ids if name in found)
     head = json.dumps({**record, "exhibits": []}, separators=(",", ":")).removesuffix("]}")
@@ -178,7 +176,7 @@ def _print(out: Console, document: Mapping[str, Any], *, in_full: bool) -> None:
 
 
 def _print_gates(out: Console, document: Mapping[str, Any]) -> None:
-    """Print a table of faults that stand behind gates: what becomes of each."""
+    """Print a table of the faults behind gates, with the fate of each."""
     from draftproof.conformance.report.terminal import ruled
 
     fates: dict[str, dict[str, str]] = {}
@@ -193,7 +191,7 @@ def _print_gates(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def _fate(exhibit: Mapping[str, Any]) -> str:
-    """Return what the requirement that a mutant breaks makes of it, on the lane that decides."""
+    """Return the verdict of the requirement that a mutant breaks, on the lane that decides."""
     if exhibit["as_it_must"]:
         return "[green]killed[/]"
     (must,) = exhibit["must_fail"]
@@ -231,13 +229,13 @@ def _source(exhibit: Mapping[str, Any]) -> str:
 
 
 def _killed(exhibit: Mapping[str, Any]) -> list[str]:
-    """Return what killed an exhibit, and what must have and did not."""
+    """Return the cells that killed an exhibit, and those that should have and did not."""
     must = exhibit["must_fail"]
     return [
         _cell(cell)
         for cell in exhibit["cells"]
         if cell["requirement"] in must or (not must and cell["verdict"] == _KILLED)
-    ] or ["[green]nothing[/]" if exhibit["kind"] == "control" else "[bold red]nothing judged it[/]"]
+    ] or ["[green]nothing[/]" if exhibit["kind"] == "control" else "[bold red]not judged[/]"]
 
 
 def _cell(cell: Mapping[str, Any]) -> str:

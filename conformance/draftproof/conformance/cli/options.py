@@ -1,4 +1,4 @@
-"""Options and arguments that several commands take; each command says what one is for."""
+"""Options and arguments that commands share; each command supplies the help text."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from draftproof.conformance.report import FORMATS
 LANES = ("exact", "probe", "sample")
 
 FILE = click.Path(exists=True, dir_okay=False, path_type=Path)
-"""The type of a file that is read."""
+"""Type of a file to read."""
 
 NEW_FILE = click.Path(dir_okay=False, path_type=Path)
-"""The type of a file that is written, or that may be missing."""
+"""Type of a file to write, or of one that may be missing."""
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
@@ -25,7 +25,7 @@ certificate_files = click.argument(
 )
 
 defaulted = partial(click.option, show_default=True)
-"""An option whose help shows its default."""
+"""Option whose help shows its default."""
 
 mode = partial(defaulted, "--mode", type=click.Choice(MODES), default="standard")
 lanes = partial(click.option, "--lane", "lanes", multiple=True, type=click.Choice(LANES))

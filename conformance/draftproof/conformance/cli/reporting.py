@@ -1,4 +1,4 @@
-"""The command that shows certificates again, in every form that people look at."""
+"""Command that shows certificates in any format: `report`."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def _on_terminal(
     *,
     verbose: bool,
 ) -> str:
-    """Print certificates on the terminal; return what is to be written where that is a file."""
+    """Print certificates on the terminal, or return the text to write to the `output` file."""
     from draftproof.conformance.report import terminal
 
     written = StringIO()
@@ -83,7 +83,7 @@ def _on_terminal(
 
 
 def _read_kill_matrix(file: str) -> Mapping[str, Any]:
-    """Read a kill matrix. Every way in which it can be wrong is a usage error."""
+    """Read a kill matrix. Any fault in it is a usage error."""
     document: dict[str, Any] = read_json(file)
     try:
         validate(document, "mutants")

@@ -1,4 +1,4 @@
-"""The command that puts a certificate into an envelope with a signature: `sign`."""
+"""Command that signs certificates: `sign`."""
 
 from __future__ import annotations
 
@@ -14,12 +14,15 @@ from draftproof.conformance.evidence.whole_file import write_output
 
 @click.command()
 @options.certificate_files
-@click.option("--key", required=True, type=options.FILE, help="Private key: Ed25519 in a PEM file.")
+@click.option(
+    "--key", required=True, type=options.FILE, help="PEM file with an Ed25519 private key."
+)
 def sign(certificates: tuple[Path, ...], key: Path) -> None:
-    """Sign certificates, each in an envelope (DSSE) beside it: NAME.dsse.json.
+    """Sign certificates; write each to a DSSE envelope beside it, NAME.dsse.json.
 
-    A signature says who judged: a workflow whose key nobody else has. `openssl genpkey -algorithm
-    ed25519` makes a key; `draftproof check-certificate NAME.dsse.json --key PUBLIC.pem` checks it.
+    A signature identifies the judge: a workflow that alone has the private key. `openssl genpkey
+    -algorithm ed25519` makes a key; `draftproof check-certificate NAME.dsse.json --key PUBLIC.pem`
+    checks the signature.
     """
     from draftproof.conformance.evidence.certificate import parsed_certificate
     from draftproof.conformance.evidence.envelope import InvalidKey, signed

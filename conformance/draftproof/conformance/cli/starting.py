@@ -1,4 +1,4 @@
-"""The command that makes a start: `init` writes an adapter, its test and a workflow."""
+"""Command that writes an adapter, its test and a workflow: `init`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
 @click.option(
     "--engine",
     metavar="ENGINE",
-    help="Write a workflow for an engine's own repository, such as vllm.",
+    help="Write a workflow for an ENGINE such as vllm.",
 )
 @options.defaulted(
     "--folder",
@@ -48,9 +48,9 @@ _PLACEHOLDER = "OWNER/draftproof@COMMIT"
 def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> None:
     """Write an adapter called NAME, its test, and a workflow that certifies it on every push.
 
-    The adapter runs as it stands, on a verifier of tokens that is right; the place to call your own
-    is marked. With --engine, write a workflow that certifies an engine before and after a pull
-    request that touches its verifiers. No file is ever overwritten.
+    The adapter is a working example; replace the marked block with your verifier. With --engine,
+    write a workflow for the engine's repository that certifies the engine before and after each
+    pull request that touches its verifiers. Existing files are never overwritten.
     """
     if (name is None) == (engine is None):
         raise click.UsageError("give a NAME for an adapter, or an --engine")
@@ -85,9 +85,9 @@ def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> N
         document = {"adapter": place, "files": written, "commands": commands, "action": action}
         print_json(document, "init")
         return
-    echo(f"{own}: an adapter that is right; the place for your verifier is marked")
-    echo(f"{test}: judges it with pytest")
-    echo(f"{workflow}: certifies it on every push")
+    echo(f"{own}: a working example; replace the marked block with your verifier")
+    echo(f"{test}: judges the adapter with pytest")
+    echo(f"{workflow}: certifies the adapter on every push")
     _tell_action(action)
     echo("\nNow run")
     for command in commands:
@@ -95,12 +95,12 @@ def init(name: str | None, engine: str | None, folder: Path, as_json: bool) -> N
 
 
 def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) -> None:
-    """Write the workflow of an engine, and say what it does."""
+    """Write the workflow of an engine, and print what it does."""
     from draftproof.conformance.protocol.packages import packages
 
     package = packages().get(name)
     if package is None:
-        raise click.UsageError(f"there is no engine {name!r}; there are {', '.join(packages())}")
+        raise click.UsageError(f"no engine {name!r}; the engines are {', '.join(packages())}")
     # Whoever writes it elsewhere than in a checkout gets the paths of all versions.
     present: Iterable[str] = ()
     with suppress(Exception):
@@ -136,32 +136,32 @@ def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) ->
 
 def _tell_action(action: str | None) -> None:
     if action is None:
-        echo(f"  put in for {_PLACEHOLDER} where on GitHub your draftproof lies")
+        echo(f"  replace {_PLACEHOLDER} with the draftproof repository that you use on GitHub")
 
 
 def _named(name: str) -> tuple[str, str]:
-    """Return the module and the class of an adapter. A name that cannot be one is a usage error."""
+    """Return the names of an adapter's module and class. An invalid name is a usage error."""
     if not _NAME.fullmatch(name):
         raise click.UsageError(
-            f"an adapter's name is letters, digits, single - and _, and begins with a letter, "
-            f"such as 'my-verifier'; got {name!r}"
+            f"an adapter's name must begin with a letter and have only letters, digits and single "
+            f"- or _, such as 'my-verifier'; got {name!r}"
         )
     module = name.replace("-", "_").lower()
     adapter = "".join(part[0].upper() + part[1:] for part in re.split("[-_]", name))
     right = f"call it '{name}-verifier', for example"
     if iskeyword(module) or iskeyword(adapter):
-        raise click.UsageError(f"{name!r} is a word of Python's own; {right}")
+        raise click.UsageError(f"{name!r} is a Python keyword; {right}")
     if module.startswith("test_") or module.endswith("_test"):
         raise click.UsageError(
-            f"pytest takes {module}.py for tests; take a name without 'test' at either end"
+            f"pytest would collect {module}.py as tests; choose a name without 'test' at either end"
         )
     if module in sys.stdlib_module_names or module in _TAKEN or find_spec(module):
-        raise click.UsageError(f"{module}.py would hide another module {module!r}; {right}")
+        raise click.UsageError(f"{module}.py would hide the existing module {module!r}; {right}")
     return module, adapter
 
 
 def _action() -> str | None:
-    """Return our action on GitHub, at the commit that was installed; None where nothing tells."""
+    """Return Draftproof's GitHub action at the installed commit, or None if it is unknown."""
     # What pip was given, where it was not the name of a package: PEP 610.
     origin = json.loads(distribution("draftproof").read_text("direct_url.json") or "{}")
     commit = origin.get("vcs_info", {}).get("commit_id")
@@ -175,12 +175,12 @@ def _filled(template: str, words: Mapping[str, str]) -> str:
 
 
 def _write(texts: Mapping[Path, str]) -> None:
-    """Write all of the files or none, over nothing. Whatever prevents it is a usage error."""
+    """Write all of the files or none, without overwriting. Any failure is a usage error."""
     there = [str(path) for path in texts if os.path.lexists(path)]
     if there:
         raise click.UsageError(
-            f"already there: {', '.join(there)}. Nothing is written; take another name or another "
-            f"--folder, or move them away"
+            f"already exists: {', '.join(there)}. Nothing was written; choose a different name or "
+            f"--folder, or move the existing files"
         )
     with ExitStack() as undo:
         for path, text in texts.items():
@@ -188,13 +188,13 @@ def _write(texts: Mapping[Path, str]) -> None:
                 _write_new(path, text, undo)
             except OSError as error:
                 raise click.UsageError(
-                    f"cannot write {str(path)!r}: {error.strerror}. Nothing is written"
+                    f"cannot write {str(path)!r}: {error.strerror}. Nothing was written"
                 ) from None
         undo.pop_all()
 
 
 def _write_new(path: Path, text: str, undo: ExitStack) -> None:
-    """Write a file that is not there, and the folders to it; `undo` takes them away again."""
+    """Write a new file, making its folders as needed; `undo` removes them again."""
     for folder in reversed([each for each in path.parents if not os.path.lexists(each)]):
         folder.mkdir()
         undo.callback(folder.rmdir)

@@ -1,4 +1,4 @@
-"""The store of findings, as commands that judge use it: its options, and what it knows."""
+"""Store of findings for commands that judge: its options and its known campaigns."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
     from draftproof.conformance.protocol.adapter import Declaration
 
 OFF = "off"
-"""What is named in place of a folder for no store."""
+"""Value of --store that turns the store off."""
 
 AUDITED_IN_CI = 2.0
-"""The percentage of known findings that is judged again where the variable CI is set."""
+"""Percentage of stored findings to judge again if the environment variable CI is set."""
 
 
 @dataclass(frozen=True)
 class Stored:
-    """What a command does with findings that are known: those of a store, None for no store.
+    """Use of stored findings by a command; `store` is None for no store.
 
-    They are ignored where `is_fresh`, and the share `audited` is judged again.
+    The command ignores them if `is_fresh`, and judges the share `audited` again.
     """
 
     store: Store | None
@@ -67,12 +67,12 @@ def takes_store(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def asked(name: str, terms: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a campaign is asked for, wherever it is asked: by the place that a name has."""
+    """Return the key of a campaign: its terms, and the place of its adapter instead of a name."""
     return {"name": place_of(name), **{key: _plain(value) for key, value in terms.items()}}
 
 
 def place_of(name: str) -> str:
-    """Return where a name leads now: the place of an entry point, the path of a file."""
+    """Return the current place of a name: that of its entry point, or the path of its file."""
     from draftproof.conformance.protocol.loading import HARNESS, built_in
 
     place, _, attribute = built_in().get(name, name).rpartition(":")
@@ -81,7 +81,7 @@ def place_of(name: str) -> str:
 
 
 def _file(path: Path) -> Path:
-    """Return the path of a file as it is loaded, without detours unless there are links."""
+    """Return the path from which a file is loaded: resolved, unless it contains links."""
     resolved = path.resolve()
     # A program that is linked to finds what is beside the link.
     written = path.absolute()
@@ -93,7 +93,7 @@ def _plain(value: Any) -> Any:
 
 
 def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> KnownFindings | None:
-    """Return the evidence of a campaign that is known and still holds, None if there is none."""
+    """Return the stored evidence of a campaign if it is still valid, otherwise None."""
     from draftproof.conformance.evidence.identity import specification, suite
 
     if stored.store is None or stored.is_fresh or stored.audited:
@@ -107,26 +107,26 @@ def campaign(name: str, terms: Mapping[str, Any], stored: Stored) -> KnownFindin
 
 
 def refused(name: str, declared: Declaration, *, backend: str) -> str:
-    """Return why nothing of an adapter may be taken from a store, empty if it may."""
+    """Return why no stored findings of an adapter may be used; empty if they may."""
     from draftproof.conformance.protocol.loading import HARNESS
 
     if name.startswith(HARNESS):
-        return "it is a program of its own, whose files are not known"
+        return "a harness is a separate program, whose files are unknown"
     if declared.device != "cpu":
-        return f"it runs on another device, {declared.device}"
-    return f"it is judged by a cluster, {backend}" if backend != "processes" else ""
+        return f"the adapter runs on device {declared.device}, not on the CPU"
+    return f"a cluster judges it, {backend}" if backend != "processes" else ""
 
 
 def tell(name: str, known: Mapping[str, int], judged: int) -> None:
-    """Say how many findings of an adapter were known, and since when."""
+    """Print how many findings of an adapter came from the store, with their dates."""
     total = sum(known.values())
     if total:
         dates = sorted({made.partition("T")[0] for made in known})
         since = dates[0] if len(dates) == 1 else f"{dates[0]} to {dates[-1]}"
-        echo(f"{name}: {total} findings known, made {since}; {judged} judged now", err=True)
+        echo(f"{name}: {total} stored findings from {since}; {judged} judged now", err=True)
 
 
 def tell_reason(name: str, told: str, reason: str) -> None:
-    """Say why the store is not used, where there is a reason."""
+    """Print why the store is not used, if there is a reason."""
     if reason:
         echo(f"{name}: {told}: {reason}", err=True)

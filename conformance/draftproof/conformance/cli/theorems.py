@@ -1,4 +1,4 @@
-"""Commands that prove: theorems for all p and q of a shape, and the ledger of claims."""
+"""Commands for theorems about all p and q of a shape, and for the ledger: `prove`, `claims`."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ from draftproof.spec import MalformedDocument, validate
     "--claim", default="lossless", help=f"Claim to prove: {', '.join(proof.CLAIMS)}."
 )
 @click.option("--output", type=click.Path(path_type=Path), help="File for the proof's record.")
-@click.option("--check", "checked", metavar="FILE", help="Check a proof's record instead.")
+@click.option("--check", "checked", metavar="FILE", help="Check the record of a proof instead.")
 @as_json
 def prove(
     algorithm: str | None,
@@ -63,13 +63,13 @@ def prove(
 ) -> None:
     """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
-    ALGORITHM is one of `draftproof list`, or a verifier's text at ./file.py:function. The text that
-    `draftproof law` enumerates is run on symbols: every comparison splits the space of all p and
-    q, and in every cell what is claimed is an identity of polynomials.
+    ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
+    Draftproof runs it on symbols: every comparison splits the space of all p and q into cells, and
+    in each cell the claim is an identity of polynomials.
     """
     if checked is not None:
         if algorithm is not None:
-            raise click.UsageError("--check takes a record, and no ALGORITHM")
+            raise click.UsageError("--check cannot be combined with an ALGORITHM")
         _check_record(checked, as_json=as_json)
     elif algorithm is None or shape["vocabulary"] is None or shape["length"] is None:
         raise click.UsageError("give an ALGORITHM, --vocabulary and --length; or --check FILE")
@@ -81,7 +81,7 @@ def prove(
 
 
 def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
-    """Prove or refute; every other ending is told, and exits."""
+    """Prove or refute; print any other outcome and exit."""
     from draftproof.conformance.report import terminal
 
     try:
@@ -131,7 +131,7 @@ def _check_record(file: str, *, as_json: bool) -> None:
         validate(document, "proof")
         theorem = proof.check(document)
     except (MalformedDocument, NotAProof) as error:
-        stop(f"{file} is no proof: {error}", 5)
+        stop(f"{file} is not a proof: {error}", 5)
     if as_json:
         print_json({"theorem": str(theorem)}, None)
     else:
@@ -143,11 +143,11 @@ def _check_record(file: str, *, as_json: bool) -> None:
 @click.option("--check", "derive", is_flag=True, help="Derive the claims again, and compare.")
 @as_json
 def claims(ids: tuple[str, ...], derive: bool, as_json: bool) -> None:
-    """Print the ledger: what is claimed of verification, and which kind of truth it has.
+    """Print the ledger of claims about verification, each with the kind of its evidence.
 
-    With CLAIMs, only these. A claim is mechanised: theorems that Coq has checked say it; proved for
-    a shape: for all p and q of one V, L and K; argued, in prose; it holds, on the instances that
-    were examined; or it is refuted. None is stronger than what it rests on.
+    With CLAIMs, print only these. A claim is mechanised (Coq has checked its theorems), proved for
+    a shape (for all p and q of one V, L and K), argued (in prose), holds (on the instances that
+    were examined) or refuted. No claim is stronger than the claims it rests on.
     """
     from draftproof.conformance.report import terminal
 

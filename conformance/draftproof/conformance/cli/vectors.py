@@ -25,9 +25,9 @@ _files = click.argument(
 
 @click.group()
 def vectors() -> None:
-    """Write, check and format test vectors, which are for verifiers in other languages.
+    """Write, check and format test vectors for verifiers in other languages.
 
-    A folder of vectors has a folder for each size; the ones that ship are in spec/vectors.
+    A folder of vectors has one folder per size; spec/vectors holds the shipped vectors.
     """
 
 
@@ -36,21 +36,21 @@ def vectors() -> None:
     "--size",
     type=click.Choice(VECTOR_SIZES),
     default=VECTOR_SIZES[-1],
-    help="The largest size; those before it are part of it.",
+    help="Largest size; it includes smaller sizes.",
 )
 @click.option(
     "--algorithm",
     "algorithms",
     multiple=True,
     metavar="NAME",
-    help="Only vectors of this algorithm. [default: all, optima and errors too]",
+    help="Only vectors of this algorithm. [default: all, with optima and errors]",
 )
-@options.output_folder(default=Path("vectors"), help="The folder to write to.")
+@options.output_folder(default=Path("vectors"), help="Folder to write to.")
 @as_json
 def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) -> None:
-    """Compute vectors from the reference, and write them. What is there is replaced, file by file.
+    """Compute vectors from the reference and write them, replacing existing files.
 
-    Nothing is written before everything is known.
+    All vectors are computed before the first file is written.
     """
     from draftproof.conformance.museum.vectors import making, written
     from draftproof.conformance.report import terminal
@@ -78,9 +78,9 @@ def export(size: str, algorithms: tuple[str, ...], output: Path, as_json: bool) 
 @_files
 @as_json
 def check_(places: tuple[Path, ...], as_json: bool) -> None:
-    """Compute vectors again from the reference, and compare exactly; by default those that ship.
+    """Recompute vectors from the reference and compare exactly; by default the shipped vectors.
 
-    Says of every file the first vector that is not what the reference says.
+    Reports the first vector of each file that differs from the reference.
     """
     from draftproof.conformance.museum.vectors import checking
     from draftproof.conformance.report import terminal
@@ -100,10 +100,12 @@ def check_(places: tuple[Path, ...], as_json: bool) -> None:
 
 @vectors.command()
 @_files
-@click.option("--check", "only_check", is_flag=True, help="Write nothing; say what would change.")
+@click.option(
+    "--check", "only_check", is_flag=True, help="Write nothing; report what would change."
+)
 @as_json
 def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
-    """Write files of vectors in their one form; by default those that ship."""
+    """Rewrite files of vectors in canonical form; by default the shipped files."""
     from draftproof.conformance.museum.vectors import checking, written
 
     files = []
@@ -117,7 +119,7 @@ def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
         changed = path.read_bytes() != text.encode()
         problem = None
         if changed and only_check:
-            problem = f"{path} is not in its one form: 'draftproof vectors fmt' writes it"
+            problem = f"{path} is not in canonical form; run `draftproof vectors fmt`"
         elif changed:
             _write(text, path)
         files.append(_told(path, document, changed=changed, error=problem))
@@ -125,7 +127,7 @@ def fmt(places: tuple[Path, ...], only_check: bool, as_json: bool) -> None:
 
 
 def _found(places: tuple[Path, ...]) -> list[Path]:
-    """Return the files that are meant. A folder without any is a usage error."""
+    """Return the files at these places. A folder without vectors is a usage error."""
     found: list[Path] = []
     for place in places:
         inside = sorted(place.rglob("*.json")) if place.is_dir() else [place]
@@ -136,7 +138,7 @@ def _found(places: tuple[Path, ...]) -> list[Path]:
 
 
 def _write(text: str, path: Path) -> None:
-    """Write a file and the folders to it."""
+    """Write a file, making its folders as needed."""
     with written_to(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         write_whole(text, path)
@@ -156,7 +158,7 @@ def _told(
 
 
 def _show(files: list[dict[str, Any]], *, as_json: bool) -> None:
-    """Print what became of the files, and exit with 5 if something is wrong with one of them."""
+    """Print the outcome of each file, and exit with 5 if any file has an error."""
     code = 5 if any(file["error"] for file in files) else 0
     if as_json:
         print_json({"files": files, "exit_code": code}, "vectors-outcome")

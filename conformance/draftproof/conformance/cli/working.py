@@ -1,4 +1,4 @@
-"""Who does the work, and how it is stopped: what all commands that judge share."""
+"""Workers and interruption, for all commands that judge."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ def worked_by(command: Callable[..., None]) -> Callable[..., None]:
         "--backend",
         type=click.Choice(("processes", "dask", "ray")),
         default="processes",
-        help="Local processes, or a cluster.",
+        help="Use local processes or a cluster.",
     )
-    @click.option("--address", help="Address of the cluster's scheduler, such as tcp://HOST:8786.")
+    @click.option("--address", help="Cluster scheduler, such as tcp://HOST:8786.")
     @wraps(command)
     def checked(*, jobs: int, backend: str, address: str | None, **others: Any) -> None:
         if backend == "processes" and address is not None:
@@ -39,9 +39,9 @@ def worked_by(command: Callable[..., None]) -> Callable[..., None]:
 
 @contextmanager
 def interruptible() -> Iterator[Callable[[], None]]:
-    """Yield what raises `KeyboardInterrupt` again, if there has been one.
+    """Yield a function that raises `KeyboardInterrupt` again if one was raised before.
 
-    Python drops what is raised while it tidies up, an interruption too.
+    Python drops exceptions raised while it finalises objects, including interruptions.
     """
     interrupted = False
     before = signal.getsignal(signal.SIGINT)

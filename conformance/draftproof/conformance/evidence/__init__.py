@@ -1,1 +1,1 @@
-"""Evidence: what a campaign keeps, and the certificate that follows from it."""
+"""Evidence: the records of a campaign, and the certificate that follows from them."""

@@ -1,7 +1,7 @@
-"""Certificates: what a campaign found, as an in-toto statement that a machine can read.
+"""Certificates: the findings of a campaign, as an in-toto statement that a machine can read.
 
-The envelope is in-toto's test-result predicate; what only we know stands in it under "draftproof".
-A certificate follows from its evidence, word for word, and is written in one way only.
+The envelope is in-toto's test-result predicate; Draftproof's own fields are under "draftproof". A
+certificate follows from its evidence, word for word, and has one canonical form.
 """
 
 from __future__ import annotations
@@ -114,11 +114,11 @@ class Certificate:
 
     @property
     def counterexample(self) -> Mapping[str, Any] | None:
-        """The smallest failure that was found, as certificates have it."""
+        """The smallest failure that was found, in the form of certificates."""
         return self.report.counterexample
 
     def write(self, folder: Path | str) -> Path:
-        """Write the certificate and its evidence; return where the certificate is.
+        """Write the certificate and its evidence; return the place of the certificate.
 
         Each file appears whole or not at all. Raises `OSError`.
         """
@@ -188,7 +188,7 @@ def statement(
 
 
 def _extent(header: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """Return what was compared: the envelope of a verifier, or the rows and tokens of an engine."""
+    """Return what was compared: the envelope of a verifier, or an engine's rows and tokens."""
     if not is_engine(header["adapter"]):
         return {"envelope": extent.extent(records)}
     rows = next(record["rows"] for record in records if record["record"] == "rows")
@@ -225,7 +225,7 @@ def _outcome(told: Mapping[str, Any]) -> tuple[dict[str, Any], str]:
 
 
 def _require_outcome(document: Mapping[str, Any], name: str) -> None:
-    """Refuse a certificate whose verdict does not follow from what it says of requirements."""
+    """Refuse a certificate whose verdict does not follow from its requirements."""
     predicate = document["predicate"]
     told = predicate["draftproof"]
     outcome, verdict = _outcome(told)
@@ -263,10 +263,10 @@ def _with_digest(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def exit_code(document: Mapping[str, Any]) -> int:
-    """Return what a command says of a certificate: 0 is right, 1 wrong, 3 unjudged, 4 unsure.
+    """Return the exit code for a certificate: 0 conforms, 1 fails, 3 unjudged, 4 inconclusive.
 
-    It is 6 where nothing is wrong, and not all cases were asked. A requirement that is known to
-    fail is not asked, however it fails.
+    It is 6 if no requirement fails, and not all cases were judged. A requirement that is known to
+    fail does not count, however it fails.
     """
     found = document["predicate"]["draftproof"]
     known = {each["id"] for each in found["known_failures"]}
@@ -287,7 +287,7 @@ _CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4, PARTIAL: 6}
 
 
 def gravest(codes: Collection[int]) -> int:
-    """Return the exit code of several: 5 before 3, then 1, then 4, then 6."""
+    """Return the exit code of several certificates: 5 before 3, then 1, then 4, then 6."""
     return next((code for code in (5, *_CODES.values()) if code in codes), 0)
 
 
@@ -315,12 +315,12 @@ def write(document: dict[str, Any], path: Path) -> None:
 
 
 def read_certificate(path: Path | str) -> dict[str, Any]:
-    """Return the certificate in a file. Raises `EvidenceError` if it is not as it was written."""
+    """Return the certificate in a file. Raises `EvidenceError` if it was changed."""
     return parsed_certificate(bytes_of(Path(path)), str(path))
 
 
 def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
-    """Return the certificate that is written. Raises `EvidenceError` as `read_certificate` does."""
+    """Return the certificate in these bytes. Raises `EvidenceError` as `read_certificate` does."""
     if not content.strip():
         raise EmptyEvidence(f"{name}: the file is empty")
     told = f"{name} is no certificate; `draftproof certify ADAPTER` writes one"
@@ -348,7 +348,7 @@ def parsed_certificate(content: bytes, name: str) -> dict[str, Any]:
 
 
 def _written_elsewhere(document: Mapping[str, Any]) -> str:
-    """Return which other version of the suite wrote a certificate, empty for this one."""
+    """Return the other version of the suite that wrote a certificate, empty for this version."""
     try:
         suite = document["predicate"]["configuration"][1]["annotations"]
     except (IndexError, KeyError, TypeError):
@@ -361,8 +361,8 @@ def checked(
 ) -> tuple[dict[str, Any], Evidence | None]:
     """Return a certificate and its evidence, if one follows from the other.
 
-    The `content` is that of the file, unless it is given. The evidence is beside its certificate,
-    or in the `folder`. That of a slim certificate may be elsewhere: then there is none. Raises
+    The `content` defaults to that of the file. The evidence is beside its certificate, or in the
+    `folder`. A slim certificate needs no evidence: then None is returned for it. Raises
     `EvidenceError`.
     """
     document = parsed_certificate(bytes_of(path) if content is None else content, str(path))
@@ -393,7 +393,7 @@ def checked(
 
 
 def _require_asked(result: Record, asked: Record, where: str) -> None:
-    """Refuse a result that is not one finding of each requirement that its task asks for."""
+    """Refuse a result that does not have one finding for each requirement of its task."""
     findings = Counter((each["requirement"], each["case"]) for each in result["findings"])
     due = Counter((requirement, asked["case"]) for requirement in asked["requirements"])
     if asked["requirements"] == [OF_MANY_CASES]:
@@ -406,7 +406,7 @@ def _require_asked(result: Record, asked: Record, where: str) -> None:
 
 
 _INDENT, _INDENTED_FIRST = 1, 2
-"""The spaces by which certificates are indented, and by which the first ones were."""
+"""Indentation of certificates, and that of the first certificates."""
 
 
 def _text(document: dict[str, Any], *, indent: int = _INDENT) -> str:
@@ -426,7 +426,7 @@ def _descriptor(name: str, identity: dict[str, str]) -> dict[str, Any]:
 
 
 def _slim(decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a decision without its findings, and its worst one in short."""
+    """Return a decision without its findings, and with a short form of its worst finding."""
     worst = _in_short(finding_from_json(decision["id"], decision["worst"]))
     kept = {key: value for key, value in decision.items() if key != "findings"}
     return {**kept, "worst": finding_to_json(worst)}
@@ -464,7 +464,7 @@ class _JudgedTask:
 
 
 def _tasks(records: Sequence[Record]) -> list[_JudgedTask]:
-    """Return the tasks in their order; none for evidence from before there were keys."""
+    """Return the tasks in their order; empty for evidence from before keys existed."""
     plan = [record for record in records if record["record"] == "case"]
     _, decisive_ones = decisive(records)
     results = [each for each in decisive_ones if each["record"] == "result" and "key" in each]
@@ -482,6 +482,6 @@ def _judged(records: Sequence[Record], tasks: Sequence[_JudgedTask]) -> dict[str
 
 
 def _in_short(finding: Finding) -> Finding:
-    """Leave the law of every case, and the way to its evidence, to the evidence itself."""
+    """Leave the law of every case, and the path to its evidence, to the evidence itself."""
     sampled = finding.sampled and replace(finding.sampled, path=finding.sampled.path[-1:])
     return replace(finding, law=None, sampled=sampled)

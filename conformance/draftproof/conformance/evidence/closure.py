@@ -1,14 +1,14 @@
 """Closure: the source files whose code can run where a module's functions are called.
 
-Imports are read from the source, those inside of functions too, so nothing is executed. Two kinds
-of import lead to code that not every caller runs, and are followed only where they are asked for:
+Imports are read from the source, including those inside of functions, so nothing is executed. Two
+kinds of import lead to code that not every caller runs, and are followed only on request:
 
-* a *lane*: what `lanes.observe` imports of a lane says nothing of a law that another one yields
-  (what one lane imports of another is followed);
-* an *algorithm*: the table of the reference imports all of them, and a verifier is held against
-  one. The table itself is left out: another entry says nothing of this one.
+* a *lane*: the import of a lane by `lanes.observe` does not affect the laws of other lanes
+  (imports of one lane by another are followed);
+* an *algorithm*: the reference's table imports all algorithms, and a verifier is compared with
+  one. The table itself is left out: its other entries do not affect this one.
 
-Docstrings are no code: nothing that judges reads them, and their digests leave them out.
+Docstrings are not code: nothing that judges reads them, and the digests leave them out.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ LANES = {
         "draftproof.conformance.requirements._nulls",
     ),
 }
-"""The modules and packages of each lane, those that judge its samples among them."""
+"""Modules and packages of each lane, including those that judge its samples."""
 
 TABLE = "draftproof.reference.verifiers"
-"""The table of algorithms, whose modules are beside it; its entries are in keys, one by one."""
+"""Table of algorithms, whose modules are beside it; keys contain its entries one by one."""
 
 
 def digest(modules: Collection[str], *, lanes: Collection[str], algorithm: str | None) -> str:
@@ -56,7 +56,7 @@ def digest(modules: Collection[str], *, lanes: Collection[str], algorithm: str |
 def closure(
     modules: Collection[str], *, lanes: Collection[str], algorithm: str | None
 ) -> frozenset[str]:
-    """Return the names of all modules of ours that the code of these modules can lead to."""
+    """Return the names of all Draftproof modules that the code of these modules can lead to."""
     every = {place for own in LANES.values() for place in own}
     asked = {place for lane in lanes for place in LANES[lane]}
     found: set[str] = set()
@@ -83,7 +83,7 @@ def _is_within(module: str, places: Collection[str]) -> bool:
 
 @cache
 def _imports(name: str) -> frozenset[str]:
-    """Return the modules of ours that a module imports, and the packages that these are in."""
+    """Return the Draftproof modules that a module imports, and their packages."""
     found: set[str] = set()
     for place, names in _IMPORT.findall(_file(name).read_text(encoding="utf-8")):
         beside = (f"{place}.{each}" for each in _NAME.findall(names))
@@ -104,7 +104,7 @@ _OURS = "draftproof."
 
 @cache
 def _file(name: str) -> Path:
-    """Return the file of a module, whether or not it is there."""
+    """Return the file of a module, whether or not it exists."""
     if not name.startswith(_OURS):
         return Path(str(sys.modules[name].__file__))
     place = _place(name)
@@ -114,7 +114,7 @@ def _file(name: str) -> Path:
 
 @cache
 def _place(name: str) -> Path:
-    """Return the path of a module without its ending, wherever its room is."""
+    """Return the path of a module without its suffix, in whichever room it is."""
     _, room, *below = name.split(".")
     found = find_spec(f"draftproof.{room}")
     places = found.submodule_search_locations if found else None

@@ -1,4 +1,4 @@
-"""Decisions: what the requirements came to over all cases, and the report of them all."""
+"""Decisions: verdicts of the requirements over all cases, and the report of them all."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Report:
     """Decisions of a campaign; `verdict` is that of its MUST requirements together.
 
     `header` says what was judged and how, as in the evidence; `sources`, `search`, `counterexample`
-    and `likeness` are as in the certificate. `asked` is the number of cases that were asked.
+    and `likeness` are as in the certificate. `asked` is the number of cases that were judged.
     """
 
     header: Mapping[str, Any]
@@ -66,13 +66,13 @@ class Report:
 
     @property
     def is_partial(self) -> bool:
-        """True if fewer cases were asked than there are."""
+        """True if fewer cases were judged than there are."""
         planned: int = self.header["campaign"].get("planned", 0)
         return self.asked < planned
 
 
 def report(records: Sequence[Record]) -> Report:
-    """Return what the records of a campaign come to; it has left the counterexample behind it."""
+    """Return the report of a campaign's records, which include the counterexample."""
     plan = records
     header, records = decisive(records)
     findings = [f for record in records for f in findings_from_json(record.get("findings", ()))]
@@ -99,8 +99,8 @@ def report(records: Sequence[Record]) -> Report:
 def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
     """Return the header, and the records that decide.
 
-    Where a lane was found blind after all tasks were judged, they were judged again without it: the
-    header says so, and what came before does not count.
+    If a lane was found blind after all tasks were judged, they were judged again without it: the
+    header says so, and earlier results do not count.
     """
     header = records[0]
     found = found_blind(records)
@@ -115,7 +115,7 @@ def decisive(records: Sequence[Record]) -> tuple[Record, Sequence[Record]]:
 def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple[Decision, ...]:
     """Return the decision on every requirement, in the order of the chapters.
 
-    `declared` has what the adapter declares, which says why some are not asked.
+    `declared` has the adapter's declaration, which says why some requirements do not apply.
     """
     decided = []
     for requirement in requirements().values():
@@ -132,24 +132,24 @@ def decisions(findings: Sequence[Finding], declared: Mapping[str, Any]) -> tuple
 
 
 def is_engine(declared: Mapping[str, Any]) -> bool:
-    """Return whether a whole engine was judged, by what evidence says of the adapter."""
+    """Return True if a whole engine was judged, from the evidence on the adapter."""
     return "engine" in declared
 
 
 def overall(decided: Iterable[Decision], *, strict: bool) -> str:
-    """Return the verdict over all MUST requirements; `strict` leaves none of them undecided."""
+    """Return the verdict over all MUST requirements; `strict` allows none to stay undecided."""
     binding = (d for d in decided if d.requirement.level == "MUST")
     return over_binding(((d.verdict, d.is_owed) for d in binding), strict=strict)
 
 
 def over_binding(binding: Iterable[tuple[str, bool]], *, strict: bool) -> str:
-    """Return the verdict over MUST requirements, of each the verdict, and whether it is owed."""
+    """Return the verdict over MUST requirements, from each verdict and whether it is owed."""
     verdicts = {INCONCLUSIVE if strict and is_owed else verdict for verdict, is_owed in binding}
     return next((v for v in (FAIL, ERROR, INCONCLUSIVE) if v in verdicts), PASS)
 
 
 def gravest_verdict(verdicts: Iterable[str]) -> str:
-    """Return the verdict of several that decides."""
+    """Return the most severe of several verdicts."""
     return max(verdicts, key=_SEVERITY.index)
 
 
@@ -167,7 +167,7 @@ def _not_asked(requirement: Requirement, declared: Mapping[str, Any]) -> Finding
 
 
 def _inapplicable(requirement: Requirement, declared: Mapping[str, Any]) -> str:
-    """Return what the adapter declares that leaves nothing to ask, empty if there is no such."""
+    """Return the declaration that makes a requirement inapplicable, empty if there is none."""
     if requirement.id.startswith("batch.") and not declared["batch"]:
         return "it takes one row at a time (batch = False)"
     if requirement.id == "batch.ragged":

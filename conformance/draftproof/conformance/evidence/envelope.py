@@ -1,7 +1,7 @@
 """Envelopes: certificates with signatures, as in-toto attestations in DSSE.
 
-An envelope has the certificate as it was written, byte for byte, and signatures of it by Ed25519
-keys. Who trusts a key trusts what its owner has signed: that a workflow judged, and found this.
+An envelope contains the certificate unchanged, byte for byte, and Ed25519 signatures of it. If you
+trust a key, you trust that its owner, such as a workflow, judged the verifier and found this.
 Source: https://github.com/secure-systems-lab/dsse, protocol.md.
 """
 
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     )
 
 PAYLOAD = "application/vnd.in-toto+json"
-"""The type of what is signed."""
+"""Media type of the signed content."""
 
 
 class InvalidKey(ValueError):
-    """The file has no Ed25519 key of the kind that is needed, or none can be used here."""
+    """Error of a file without an Ed25519 key of the needed kind, or of a system without support."""
 
 
 @dataclass(frozen=True)
 class Envelope:
-    """A certificate as it was written, and its signatures: of each what it says of its key."""
+    """Unchanged certificate and its signatures, each with its hint about the key."""
 
     content: bytes
     signatures: Sequence[tuple[str, bytes]]
-    """The id of a key is a hint, which may be empty or another tool's."""
+    """The id of a key is a hint: it may be empty, or written by another tool."""
 
     def signed_by(self, keys: Sequence[Path]) -> tuple[str | None, ...]:
-        """Return for each signature the id of the one of these public keys by which it holds.
+        """Return, for each signature, the id of the public key that verifies it, or None.
 
-        Raises `InvalidKey`, and `EditedEvidence` where a signature that names one of them does not
-        hold.
+        Raises `InvalidKey`, and `EditedEvidence` if a signature that names one of these keys is
+        invalid.
         """
         known = {key_id(key): key for key in map(_public, keys)}
         found = []
@@ -71,7 +71,7 @@ def _holds(key: Ed25519PublicKey, signature: bytes, content: bytes) -> bool:
 
 
 def is_envelope(content: bytes) -> bool:
-    """Return whether a file is meant to be an envelope."""
+    """Return True if a file has the form of an envelope."""
     return b'"payloadType"' in content[:4096] or b'"signatures"' in content[-4096:]
 
 
@@ -94,7 +94,7 @@ def signed(content: bytes, key: Path) -> dict[str, Any]:
 
 
 def read_envelope(path: Path) -> Envelope:
-    """Return what an envelope has. Raises `EvidenceError` for a file that is none."""
+    """Return the content of an envelope. Raises `EvidenceError` for any other file."""
     try:
         document = parsed(bytes_of(path))
         validate(document, "envelope")
@@ -112,7 +112,7 @@ def key_id(key: Ed25519PublicKey) -> str:
 
 
 def _encoded(content: bytes) -> bytes:
-    """Return what is signed: the type and the content, each behind its length."""
+    """Return the signed bytes: the type and the content, each after its length."""
     kind = PAYLOAD.encode()
     return b"DSSEv1 %d %b %d %b" % (len(kind), kind, len(content), content)
 

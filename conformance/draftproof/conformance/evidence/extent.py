@@ -1,8 +1,8 @@
-"""Extent: the envelope of a certificate, inside of which laws were compared.
+"""Extent: the envelope of a certificate, in which laws were compared.
 
-It follows from what every decided task says that it compared: for each dimension the values, each
-with how many laws there were; and for each pair of dimensions which ranges of them came together. A
-range is told by its first value. What the adapter declares that it does not take is outside.
+It follows from the comparisons that every decided task reports: for each dimension its values, each
+with its number of laws; and for each pair of dimensions the ranges that occurred together. A range
+is named by its first value. Whatever the adapter declares that it does not take is outside.
 """
 
 from __future__ import annotations
@@ -25,9 +25,10 @@ _SIZES: Mapping[str, tuple[int, ...]] = {
     "atoms": (1, 3, 5, 65, 1025),
     "call": (1, 2, 3),
 }
-"""The dimensions that are numbers, each with the first values of its ranges.
+"""Numeric dimensions, each with the first values of its ranges.
 
-They part where a verifier may take another path: a block of tokens, a warp of rows, 16 bits."""
+Ranges begin where a verifier may take a different path: a block of tokens, a warp of rows, 16 bits.
+"""
 
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "dtype": ("float64", "float32", "float16", "bfloat16"),
@@ -35,10 +36,10 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "generator": GENERATED,
     "lane": ("exact", "probe", "sample"),
 }
-"""The dimensions that are not, each with its values."""
+"""Categorical dimensions, each with its values."""
 
 DIMENSIONS = (*_SIZES, *_KINDS)
-"""The dimensions of an envelope, in the order in which they are told."""
+"""Dimensions of an envelope, in the order of reports."""
 
 _FLAGS = ("ragged", "logits", "trees")
 """Forms of a request that only some adapters take."""
@@ -86,7 +87,7 @@ def extent(records: Sequence[Record]) -> dict[str, Any]:
 
 
 def _is_decided(record: Record) -> bool:
-    """Return whether a record is a result whose laws led to a verdict."""
+    """Return True if a record is a result whose laws led to a verdict."""
     if record["record"] != "result":
         return False
     verdicts = {each["verdict"] for each in record["findings"]}
@@ -121,7 +122,7 @@ def place(dimension: str, value: Any) -> int:
 
 
 def outside(declared: Mapping[str, Any]) -> list[str]:
-    """Return what an adapter declares that it does not take, in words."""
+    """Return, in words, what an adapter declares that it does not take."""
     return [*_outside(declared)]
 
 
@@ -148,7 +149,7 @@ def _outside(declared: Mapping[str, Any]) -> Iterator[str]:
 
 
 def contradiction(found: Mapping[str, Any]) -> str:
-    """Describe what an envelope says that cannot be, empty where there is no such.
+    """Describe a contradiction in an envelope, empty if there is none.
 
     `found` is the part `draftproof` of a certificate, which may be slim.
     """
@@ -171,7 +172,7 @@ def contradiction(found: Mapping[str, Any]) -> str:
 
 
 def _undeclared(envelope: Mapping[str, Any], adapter: Mapping[str, Any]) -> str:
-    """Return a dimension that exceeds what the adapter declares, empty where none does."""
+    """Return a dimension that exceeds the adapter's declaration, empty if none does."""
     values = envelope["values"]
     if not adapter["batch"] and max(map(int, values["rows"]), default=1) > 1:
         return "several rows"

@@ -1,8 +1,8 @@
-"""Grades: how surely a verifier is known to be lossless.
+"""Grades: the certainty that a verifier is lossless.
 
-A law that was *computed exactly* is off by a distance, where rounding explains what is allowed. One
-that was *probed* is known up to a resolution. *Samples* bound a distance, and would have shown
-another one with the power that is stated. The grade of a verdict is that of the weakest of them.
+A law that was *computed exactly* has a measured distance, compared with the distance that rounding
+explains. A *probed* law is known up to a resolution. *Samples* bound a distance, and would have
+detected a larger one with the stated power. The grade of a verdict is that of the weakest of them.
 """
 
 from __future__ import annotations
@@ -13,19 +13,20 @@ from typing import Any
 from draftproof.conformance.requirements.finding import PASS
 
 EXACT, PROBED, SAMPLED = "exact", "probed", "sampled"
-"""The grades, strongest first."""
+"""Grades, strongest first."""
 
 OF_LANE = {"exact": EXACT, "probe": PROBED, "sample": SAMPLED, "engine": SAMPLED}
-"""The grade of what a lane decides."""
+"""Grade of each lane's decisions."""
 
 _LOSSLESS = ("law.lossless", "text.lossless", "engine.lossless")
-"""The requirements whose findings are graded: of a verifier, the texts around it, an engine."""
+"""Requirements whose findings are graded: of a verifier, of the texts around it, of an engine."""
 
 
 def graded(decisions: Sequence[Mapping[str, Any]]) -> dict[str, Any] | None:
-    """Return the grade of losslessness with its figures, None where no lane decided it.
+    """Return the grade of losslessness with its figures, None if no lane decided it.
 
-    `decisions` are those of a certificate; of one that is slim each has its worst finding alone.
+    `decisions` are those of a certificate; those of a slim certificate have only their worst
+    finding.
     """
     findings = [each for each in _lossless(decisions) if each["lane"] in OF_LANE]
     if not findings:
@@ -54,7 +55,7 @@ def _lossless(decisions: Sequence[Mapping[str, Any]]) -> Iterator[Mapping[str, A
 
 
 def contradicts(grade: Mapping[str, Any] | None, decisions: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a grade is not that of a certificate's decisions, as far as they tell.
+    """Return True if a grade contradicts a certificate's decisions, as far as they show.
 
     A slim certificate leaves the figures to the evidence, and has the weakest lane of each.
     """

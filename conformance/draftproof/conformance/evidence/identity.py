@@ -21,7 +21,7 @@ from draftproof.spec import chapters, schema_files, version
 
 
 def subject(program: Program) -> dict[str, str]:
-    """Return what is judged: name, version, and the digest of its source."""
+    """Return the identity of an adapter: name, version, and the digest of its source."""
     return {
         "name": program.declared.name,
         "version": program.declared.version,
@@ -40,12 +40,12 @@ BESIDE_JUDGEMENT = (
     *("museum", "report", "matrix", "cli", "pytest_plugin.py", "templates"),
     "ledger",
 )
-"""Rooms, of conformance and of the reference, of which nothing is asked in judging a verifier."""
+"""Rooms of conformance and of the reference that take no part in judging a verifier."""
 
 
 @cache
 def suite() -> dict[str, str]:
-    """Return the version of the suite, and the digest of what judges: of the reference's, too."""
+    """Return the version of the suite, and the digest of all code that judges."""
     rooms = (Path(room.__path__[0]) for room in (draftproof.reference, draftproof.conformance))
     files = (
         (file.relative_to(room.parent).as_posix(), file)
@@ -57,7 +57,7 @@ def suite() -> dict[str, str]:
 
 
 def environment() -> dict[str, str]:
-    """Return what results can depend on: the machine, and the libraries that compute."""
+    """Return the environment that results can depend on: machine and computing libraries."""
     # Digests are compared where there is no torch, too.
     import torch
 
@@ -76,9 +76,9 @@ def environment() -> dict[str, str]:
 
 
 def processor() -> str:
-    """Return the model of the processor: two that know the same instructions round differently.
+    """Return the model of the processor: models with the same instructions can round differently.
 
-    Libraries choose their code by the maker and the model, too, and one name may stand for several.
+    Libraries choose their code by the maker and the model, and one name may stand for several.
     """
     told = Path("/proc/cpuinfo")
     lines = told.read_text(encoding="utf-8").splitlines() if told.is_file() else []
@@ -102,7 +102,7 @@ def _triton() -> dict[str, str]:
 
 
 _ON = ("1", "true", "yes", "on", "y")
-"""Values that Triton takes for yes."""
+"""Values that Triton reads as yes."""
 
 
 def _digest(files: Iterable[tuple[str, Path]]) -> str:

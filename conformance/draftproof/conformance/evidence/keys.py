@@ -1,10 +1,10 @@
-"""Keys: a digest of everything that a finding depends on, code and environment apart.
+"""Keys: digests of everything that a finding depends on, split into code and environment.
 
-The *code key* of a task has what it asks (case, requirements, terms), the algorithm that it is held
-against, the modules that observe and judge it, and the files that the adapter declares. The same
-code key means the same question and the same judge, on any machine. The *environment* has the
-versions of what computes, and the machine; floats depend on it. What else a program has read,
-`traces` tells.
+The *code key* of a task covers its question (case, requirements, terms), the reference algorithm,
+the modules that observe and judge it, and the files that the adapter declares. The same code key
+means the same question and the same judge, on any machine. The *environment* covers the versions of
+computing libraries and the machine; floats depend on it. `traces` records whatever else a program
+has read.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ if TYPE_CHECKING:  # what these import takes seconds, and keys are looked up bef
     from draftproof.conformance.requirements.task import Task, Terms
 
 FORMAT = 2
-"""The way in which keys are made: another one makes all findings unknown."""
+"""Version of the scheme of keys; a new version makes all findings unknown."""
 
 JUDGE = "draftproof.conformance.run.judging"
-"""The module that asks lane after lane."""
+"""Module that asks lane after lane."""
 
 
 def code_key(
@@ -46,9 +46,9 @@ def code_key(
     subject: str,
     terms: Terms,
 ) -> str:
-    """Return the code key of a task that a lane decides, None where none can.
+    """Return the code key of a task that a lane decides, None if no lane can.
 
-    The lanes before it were asked, too, but for those that are `blind` to the adapter, whose files
+    The lanes before it were asked, too, except those that are `blind` to the adapter, whose files
     have the digest `subject`.
     """
     seeing = [each for each in task.lanes if each not in blind]
@@ -75,7 +75,7 @@ def code_key(
 
 
 def environment_key() -> str:
-    """Return the digest of what computes, and of the machine, without importing any of it."""
+    """Return the digest of the computing libraries and the machine, without importing them."""
     return _sha256("\n".join(content(_environment())))
 
 
@@ -89,9 +89,9 @@ def tree_root(leaves: Sequence[str]) -> str:
 
 
 def content(value: Any) -> Iterator[str]:
-    """Yield what a value consists of, in words that differ where values do.
+    """Yield the parts of a value as words, which differ if values differ.
 
-    Raises `TypeError` for a value of a type that has no such words.
+    Raises `TypeError` for a value of an unsupported type.
     """
     if is_dataclass(value) and not isinstance(value, type):
         yield f"{type(value).__qualname__}("
@@ -143,7 +143,7 @@ def _environment() -> dict[str, Any]:
 
 @cache
 def libraries() -> dict[str, str]:
-    """Return the versions of the libraries that judge and compute: torch, Triton and our own."""
+    """Return the versions of the libraries that judge and compute: torch, Triton and others."""
     own = (each.split(";")[0] for each in requires("draftproof") or () if "extra ==" not in each)
     names = ("draftproof", "torch", "triton", *(_name(each) for each in own))
     return {name: found for name in sorted({*names}) if (found := _version(name))}
@@ -162,7 +162,7 @@ def _version(name: str) -> str | None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the variables that libraries read, whether joblib was imported before or not."""
+    """Return the variables that libraries read, whether or not joblib was imported before."""
     read = {name for name in os.environ if name.startswith(_READ_IN_C)}
     return {name: os.environ[name] for name in sorted(read - {_SET_BY_JOBLIB})}
 

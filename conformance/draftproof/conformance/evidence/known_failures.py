@@ -1,4 +1,4 @@
-"""Known failures: which requirements an adapter is known to miss, each with the issue about it."""
+"""Known failures: requirements that an adapter is known to fail, each with its issue."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ _MOST_BYTES = 2**18
 
 
 class InvalidKnownFailures(ValueError):
-    """A file of known failures cannot be read, or has a line that is none; the message says why."""
+    """Error of an unreadable file of known failures, or of an invalid line in it."""
 
 
 def read_known_failures(path: Path) -> dict[str, str]:
     """Return the issue of every requirement that a file names.
 
-    A line has the id of a requirement and a link to its issue; what follows a "#" of its own is a
-    comment. Raises `InvalidKnownFailures`.
+    A line has the id of a requirement and a link to its issue; a comment begins with a separate
+    "#". Raises `InvalidKnownFailures`.
     """
     text = _text(path)
     known: dict[str, str] = {}

@@ -1,21 +1,21 @@
-"""Evidence: what a campaign leaves behind, step by step, so that nothing is lost or done twice.
+"""Evidence: the records of a campaign, step by step, so that nothing is lost or done twice.
 
 A file of JSON lines, each written as soon as it is known:
 
-    header          what is judged, by what, on which terms
-    rows            of an engine: the rows that its checkpoint says
-    case            one for every task: what will be judged
-    share, result   what samples were counted; what the requirements came to; task by task
-    answers         of an engine, in place of shares: the tokens that it wrote
-    blind           that a lane was wrong by the real runs beside it; then all tasks come again
-    search          the worst that an adversarial search met, if one was asked for
+    header          the subject, the judge, and the terms
+    rows            for an engine: the rows of its checkpoint
+    case            one for every task: the case and its requirements
+    share, result   task by task: the counts of samples; the findings on requirements
+    answers         for an engine, in place of shares: the tokens that it wrote
+    blind           a lane that real runs contradict; all tasks then come again
+    search          the worst instances of an adversarial search, if one was requested
     counterexample  the smallest failure found, or none
-    footer          how many records there are: it is complete
+    footer          the number of records: the evidence is complete
 
-Every line ends with a digest of itself and of all lines before it, and is written in one way only,
-so no byte can be changed, and no line be lost or put elsewhere, without being noticed. This guards
-against accidents and carelessness. Who writes all digests anew is found out by doing it again
-(`draftproof check-certificate --rerun`), or by a signature over the certificate.
+Every line is in canonical form and ends with a digest of itself and of all lines before it, so any
+changed byte, and any lost or moved line, is detected. This guards against accidents and
+carelessness. Judging again (`draftproof check-certificate --rerun`), or a signature over the
+certificate, exposes an attacker who rewrites all digests.
 """
 
 from __future__ import annotations
@@ -38,52 +38,52 @@ from draftproof.spec import parsed as read_json
 Record = dict[str, Any]
 
 UNFINISHED = ".part"
-"""Ending of the file's name until its footer is there."""
+"""Suffix of the file's name until its footer is written."""
 
 
 class EvidenceError(ValueError):
-    """Evidence, or a certificate, that cannot be trusted."""
+    """Error of evidence, or of a certificate, that cannot be trusted."""
 
 
 class MissingEvidence(EvidenceError):
-    """There is no evidence where it should be."""
+    """Error of evidence that is missing."""
 
 
 class EmptyEvidence(EvidenceError):
-    """There is nothing in the file."""
+    """Error of an empty file."""
 
 
 class NoCertificate(EvidenceError):
-    """The file is of another kind: nobody wrote it as a certificate."""
+    """Error of a file that is not a certificate."""
 
 
 class EditedEvidence(EvidenceError):
-    """A line is not what was written there."""
+    """Error of a line that was changed."""
 
 
 class MalformedEvidence(EvidenceError):
-    """A line does not follow its schema, or is not where it may be."""
+    """Error of a line that breaks its schema, or is out of place."""
 
 
 class MissingFooter(EvidenceError):
-    """The file ends before the evidence does: the run was killed, or the file cut off."""
+    """Error of a file that ends early: the run was killed, or the file was cut off."""
 
 
 class StaleEvidence(EvidenceError):
-    """The evidence is of something else than what is judged now."""
+    """Error of evidence on a different subject than the one judged now."""
 
 
 class StoreDiffers(EvidenceError):
-    """A finding of a store is not what judging again finds: the store is not to be trusted."""
+    """Error of a stored finding that judging again refutes: the store cannot be trusted."""
 
 
 @dataclass(frozen=True)
 class Evidence:
-    """The records of a file, as far as they are complete."""
+    """Records of a file, as far as they are complete."""
 
     records: tuple[Record, ...]
     size: int
-    """The bytes that the records take; what comes after them was being written."""
+    """The size of the records in bytes; anything after them was being written."""
     digest: str
     """The digest of the last line."""
 
@@ -102,7 +102,7 @@ NOTHING = Evidence((), 0, "")
 
 
 def canonical(document: Any) -> str:
-    """Return the one way in which a document is written: no spaces, keys as they come."""
+    """Return the canonical form of a document: no spaces, keys in their given order."""
     return json.dumps(document, allow_nan=False, separators=(",", ":"))
 
 
@@ -128,9 +128,9 @@ def read_finished(path: Path) -> tuple[Evidence, str]:
 
 
 def read_unfinished(path: Path) -> Evidence:
-    """Return the evidence that a killed run left, nothing if there is none.
+    """Return the evidence that a killed run left, empty if there is none.
 
-    A last line that has no end was being written, and is left out. Raises `EvidenceError`.
+    An incomplete last line was being written, and is left out. Raises `EvidenceError`.
     """
     try:
         content = bytes_of(path)
@@ -160,7 +160,7 @@ def parsed(content: bytes, name: str) -> Evidence:
 
 
 def sealed(records: Sequence[Record], digest: str = "") -> tuple[bytes, str]:
-    """Return the lines of records behind the one with this digest, and the digest of the last."""
+    """Return the lines of records after the record with this digest, and the digest of the last."""
     lines = []
     for record in records:
         line, digest = _sealed(record, digest)
@@ -177,7 +177,7 @@ class Sink:
         self._owner = os.getpid()
 
     def keep(self, *records: Record) -> None:
-        """Write records; when this returns, they outlive the process and the machine.
+        """Write records; when this returns, they survive a crash of the process or the machine.
 
         A fork of the process that began, which code under test may have made, ends here.
         """
@@ -201,10 +201,10 @@ class Sink:
 
 @contextmanager
 def written(path: Path, known: Evidence = NOTHING) -> Iterator[Sink]:
-    """Write evidence to a file, after what is known of it; give it its name when all is there.
+    """Write evidence to a file, after its `known` part; rename the file when it is complete.
 
-    Until then it has `UNFINISHED` behind its name; without any record it is not left behind. Raises
-    `OSError`, also where another run is writing it, or wrote to it since it was `known`.
+    Until then its name ends with `UNFINISHED`; without any record it is removed. Raises `OSError`,
+    also if another run is writing it, or has written to it since it was `known`.
     """
     part = unfinished(path)
     # What a run that was killed just before its certificate left has its name already.
@@ -242,7 +242,7 @@ def _lock(file: BinaryIO, place: Path) -> None:
 
 
 def _require_known(file: BinaryIO, place: Path, known: Evidence) -> None:
-    """Refuse a file that was locked too late: it is not what was read, or has another name."""
+    """Refuse a file that was locked too late: its content or its name has changed."""
     try:
         is_named = os.path.samestat(os.fstat(file.fileno()), place.stat())
     except FileNotFoundError:
@@ -253,17 +253,17 @@ def _require_known(file: BinaryIO, place: Path, known: Evidence) -> None:
 
 
 def unfinished(path: Path) -> Path:
-    """Return where evidence is while it is being written."""
+    """Return the path of evidence while it is being written."""
     return path.with_name(path.name + UNFINISHED)
 
 
 def found_blind(records: Sequence[Record]) -> list[int]:
-    """Return the indices of the records of blind lanes, behind each of which all comes again."""
+    """Return the indices of the records of blind lanes, each followed by all tasks again."""
     return [i for i, record in enumerate(records) if record["record"] == "blind"]
 
 
 def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
-    """Yield where two documents differ, and what stands there."""
+    """Yield the differences of two documents, with their paths."""
     if isinstance(then, Mapping) and isinstance(now, Mapping):
         for key in dict.fromkeys((*then, *now)):
             yield from differences(then.get(key), now.get(key), f"{where}/{key}".strip("/"))
@@ -275,7 +275,7 @@ def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any
 
 
 def require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
-    """Raise `StaleEvidence` where known records do not open as a campaign does."""
+    """Raise `StaleEvidence` if known records do not begin as the campaign does."""
     for then, now in zip(known, opening, strict=False):
         for where, was, is_now in differences(then, now):
             raise StaleEvidence(
@@ -319,7 +319,7 @@ def _unsealed(line: bytes, before: str, where: str) -> tuple[Record, str]:
 
 
 def written_elsewhere(suite: Any) -> str:
-    """Return which other version of the suite wrote a document that names it, empty for this."""
+    """Return the other version of the suite that wrote a document, empty for this version."""
     version = suite.get("version") if isinstance(suite, Mapping) else None
     if not isinstance(version, str) or version == released("draftproof"):
         return ""
@@ -330,7 +330,7 @@ def written_elsewhere(suite: Any) -> str:
 
 
 def _require_place(record: Record, last: Record, kinds: Counter[str], where: str) -> None:
-    """Refuse a record that may not follow the last one, and so many of each kind."""
+    """Refuse a record that may not follow the last one, or that occurs too often."""
     kind = record["record"]
     expected = _expected(last["record"], kinds)
     if kind not in expected:
@@ -366,12 +366,12 @@ def _expected(last: str, kinds: Counter[str]) -> tuple[str, ...]:
 
 
 def _judged(kinds: Counter[str]) -> int:
-    """Return how many tasks have a result, of those that come after the last blind lane."""
+    """Return how many tasks have a result after the last blind lane."""
     return kinds["result"] - kinds["case"] * kinds["blind"]
 
 
 _LANES = 2
-"""As many lanes compute laws, and may be found blind after all."""
+"""Maximum number of blind lanes: the lanes that compute laws."""
 
 _AFTER = ("search", "counterexample")
 

@@ -1,8 +1,8 @@
 """Sources: the files whose code runs when an adapter is asked, whoever wrote them.
 
-What an adapter declares as its `files` has its digest in the certificate. A wrapper that declares
-itself alone would have the same digest whatever it wraps; so some calls are watched, and the digest
-of every file that took part is kept.
+A certificate has the digest of the `files` that an adapter declares. A wrapper that declares only
+itself would have the same digest whatever it wraps; so Draftproof watches some calls, and keeps the
+digest of every file that took part.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ from draftproof.reference.model import Instance
 
 @dataclass(frozen=True)
 class Source:
-    """A file that took part, and the distribution and version that it came with, if any."""
+    """File that took part, and the name and version of its distribution, if any."""
 
     file: str
-    """Its path as it is imported, wherever it is installed; of what is not imported its name."""
+    """Its import path, wherever it is installed; its name if it is not imported."""
     sha256: str
     distribution: str | None
     version: str | None
@@ -130,7 +130,7 @@ def _counts(name: str) -> bool:
 
 @cache
 def _left_out() -> tuple[Path, ...]:
-    """Return the folders of Python, of the suite, and of what the environment names."""
+    """Return the folders of Python, of the suite, and of the libraries in the environment."""
     modules = (sys.modules.get(name) for name in VERSIONED)
     libraries = [Path(each.__file__).resolve().parent for each in modules if each and each.__file__]
     standard = Path(sysconfig.get_path("stdlib")).resolve()
@@ -145,7 +145,7 @@ def _source(file: Path, module: str, *, declared: bool) -> Source:
 
 
 def _imported_as(file: Path, module: str) -> str:
-    """Return the path below the folder that a module was found in, wherever that folder is."""
+    """Return the path of a file below the folder in which its module was found."""
     known = getattr(sys.modules.get(module), "__file__", None)
     if known is None or Path(known).resolve() != file:
         return file.name

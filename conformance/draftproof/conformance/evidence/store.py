@@ -1,16 +1,16 @@
-"""A store: findings by their keys, so that what is known is not judged again.
+"""Store of findings by their keys, so that known findings are not judged again.
 
-    findings/<key>     the records that judging a task left
-    campaigns/<key>    the evidence of a whole campaign, its terms as they were asked for
-    seeds/<key>        the seed of the last campaign that was asked for so, of that adapter
-    traces/<digest>    what the program under test had read by then
-    writing/           what is being written
+    findings/<key>     the records of judging a task
+    campaigns/<key>    the evidence of a whole campaign, by its requested terms
+    seeds/<key>        the seed of the adapter's last campaign with these terms
+    traces/<digest>    everything that the program under test had read by then
+    writing/           files that are being written
 
-Each file is JSON behind a line with the SHA-256 of its name and its text: one that is damaged, or
-moved to another name, is as good as none. Files are written whole and moved into place, so that two
-writers may meet, and a reader sees one or the other. What has
-no trace is never believed. A store is a cache: one that cannot be written ends no run. It is
-trusted like the machine that filled it: who can write to it can write any verdict.
+Each file is JSON after a line with the SHA-256 of its name and its text: a damaged or renamed file
+counts as missing. Files are written whole and moved into place, so two writers may meet, and a
+reader sees the file of either. Findings without a trace are never used. A store is a cache: a
+failed write does not end a run. A store is as trustworthy as the machine that filled it: whoever
+can write to it can write any verdict.
 """
 
 from __future__ import annotations
@@ -31,15 +31,15 @@ from draftproof.conformance.evidence.records import Record, canonical
 from draftproof.conformance.evidence.traces import Trace, trace, untraced
 
 FOLDER = Path(".draftproof")
-"""The store of a folder, unless another one is named."""
+"""Default folder of the store."""
 
 _FORMAT = 3
-"""The way in which findings are kept: what another one has kept is unknown."""
+"""Version of the store's format; entries of another version are unknown."""
 
 
 @dataclass(frozen=True)
 class KnownFindings:
-    """Records that judging left before, the time at which that campaign began, and its traces."""
+    """Stored records of judging, the time at which their campaign began, and their traces."""
 
     records: tuple[Record, ...]
     made: str
@@ -54,7 +54,7 @@ class Basis:
     refusal: str = ""
 
     def read(self, folder: Path) -> None:
-        """Add what this process has read by now, and keep it in the store of a folder."""
+        """Add everything that this process has read so far, and keep it in a folder's store."""
         found = trace()
         if found.closed:
             self.add(refusal=found.closed)
@@ -65,25 +65,25 @@ class Basis:
             self.add(refusal=_unwritable(error))
 
     def add(self, *, traces: Sequence[str] = (), refusal: str = "") -> None:
-        """Add what else findings rest on."""
+        """Add further traces, or a refusal."""
         self.traces.update(traces)
         self.refusal = self.refusal or refusal
 
     def include(self, other: Basis) -> None:
-        """Add what other findings rest on."""
+        """Add the basis of other findings."""
         self.add(traces=[*other.traces], refusal=other.refusal)
 
 
 class DamagedSeed(LookupError):
-    """A seed was recorded, and cannot be read."""
+    """Error of a recorded seed that cannot be read."""
 
 
 class Store:
-    """Findings in a folder, which is made when something is kept.
+    """Findings in a folder, which is made at the first write.
 
-    What is kept is found again in the same environment, from the same working folder, where Python
-    looks for modules in the same places. After a file could not be written, `trouble` has the
-    reason, and nothing more is written.
+    Entries are found again in the same environment, from the same working folder, if Python looks
+    for modules in the same places. After a failed write, `trouble` has the reason, and nothing more
+    is written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -91,32 +91,32 @@ class Store:
         self.trouble = ""
         self._place = canonical([_FORMAT, environment_key(), str(Path.cwd()), sys.path])
         self._traces: dict[str, str | None] = {}
-        """By digest, what has changed since."""
+        """Changes since a trace was written, by its digest."""
 
     def finding(self, code: str) -> KnownFindings | None:
-        """Return what is known of a task by its code key, None if nothing that still holds."""
+        """Return the stored findings of a task by its code key, None if none still holds."""
         return self._known(self._of_task(code))
 
     def keep(self, code: str, records: Sequence[Record], basis: Basis, *, made: str) -> None:
-        """Keep what judging a task left, as long as what it rests on is as it was."""
+        """Keep the findings of a task, if their basis is unchanged."""
         self._keep(self._of_task(code), records, basis, made)
 
     def forget(self, code: str) -> None:
-        """Remove what is known of a task."""
+        """Remove the findings of a task."""
         self._forget(self._of_task(code))
 
     def campaign(self, asked: Mapping[str, Any]) -> KnownFindings | None:
-        """Return the evidence of a campaign that was asked for so, None if it no longer holds."""
+        """Return the stored evidence of a campaign with these terms, None if it no longer holds."""
         return self._known(self._of_campaign(asked))
 
     def keep_campaign(
         self, asked: Mapping[str, Any], records: Sequence[Record], basis: Basis
     ) -> None:
-        """Keep the evidence of a campaign, as long as what its findings rest on is as it was."""
+        """Keep the evidence of a campaign, if the basis of its findings is unchanged."""
         self._keep(self._of_campaign(asked), records, basis, records[0]["created"])
 
     def forget_campaign(self, asked: Mapping[str, Any]) -> None:
-        """Remove what is known of a campaign."""
+        """Remove the evidence of a campaign."""
         self._forget(self._of_campaign(asked))
 
     def seed(self, asked: Mapping[str, Any], subject: str) -> int | None:
@@ -168,7 +168,7 @@ class Store:
             return None  # another program has written it
 
     def _changed(self, digest: str) -> str | None:
-        """Return what is no longer as a trace has it, None if all is."""
+        """Return a difference from the state that a trace recorded, None if there is none."""
         if digest not in self._traces:
             found = _read(self.folder / "traces" / digest)
             self._traces[digest] = "its trace" if found is None else Trace(**found).changed()
@@ -219,7 +219,7 @@ def _sorted(asked: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _read(place: Path) -> dict[str, Any] | None:
-    """Return what a file has, None where there is none, or not what was written."""
+    """Return the content of a file, None if the file is missing or damaged."""
     try:
         with untraced():
             digest, _, text = place.read_bytes().partition(b"\n")
@@ -262,7 +262,7 @@ _DAY = 24 * 60 * 60
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what writers that were killed have left."""
+    """Remove the files that killed writers have left."""
     for each in folder.iterdir():
         with suppress(OSError):
             if each.stat().st_mtime < time.time() - _DAY:

@@ -1,18 +1,18 @@
-"""Traces: what a program under test has read, each file and variable with its digest.
+"""Traces: the files and variables that a program under test has read, each with its digest.
 
-A finding is true of the program as it was. An adapter declares files, but what it imports, opens
-and asks of its environment counts as well. So all of it is recorded, from before the adapter is
+A finding is true of the program at that time. An adapter declares files, but its imports, opened
+files and environment count as well. So Draftproof records all of them, from before the adapter is
 loaded until its last finding:
 
 * every file that is opened to be read, and every compiled library that is loaded, hashed before the
-  program sees it, but for Python's own, the suite's, and the libraries whose versions a key has;
-* every folder in which a module was looked for, with what the folder has by the module's name;
-* every variable of the environment that Python asks for.
+  program sees it, except Python's own, the suite's, and libraries whose versions are in keys;
+* every folder in which a module was looked for, with the folder's entries of the module's name;
+* every environment variable that Python reads.
 
-A recording fails closed. A program that starts another one, reaches over a network, or opens what
-is no regular file depends on what cannot be recorded: the trace is *closed*, and its findings are
-never taken from a store. So does a file that changes while the program is judged. What leaves no
-trace is told on the page about known findings.
+A recording fails closed. A program that starts another program, uses a network, or opens a file
+that is not regular depends on data that cannot be recorded: the trace is *closed*, and its findings
+are never taken from a store. A file that changes while the program is judged closes it, too. The
+page about known findings lists what leaves no trace.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Trace:
     """Files by path and variables by name that were read, each with its SHA-256, None if absent.
 
     `modules` has, by folder, the names of modules that were looked up there, and the files that
-    stand for each. `closed` says why nothing of it may be taken from a store, empty if it may.
+    provide each. `closed` says why the findings may not be taken from a store, empty if they may.
     """
 
     files: Mapping[str, str | None]
@@ -57,7 +57,7 @@ class Trace:
     modules: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
 
     def changed(self) -> str | None:
-        """Return what is no longer as it was read, or why that is not known; None if all is."""
+        """Return a difference from the recorded state, or why none is known; None if unchanged."""
         if self.closed:
             return self.closed
         for file, was in self.files.items():
@@ -99,7 +99,7 @@ class _Recording:
         self.stamps[path], self.files[path] = stamp, _digest_of(path)
 
     def look_up(self, name: str, path: Sequence[str]) -> None:
-        """Record what stands for a module in the folders in which it is looked for."""
+        """Record the files that provide a module in the folders in which Python looks for it."""
         last = name.rpartition(".")[2]
         for each in path:
             folder = str(Path(each).absolute())
@@ -111,7 +111,7 @@ class _Recording:
                 break
 
     def read_modules(self) -> None:
-        """Record the files of modules that no hook has heard of."""
+        """Record the files of modules that no hook reported."""
         if len(sys.modules) != self.loaded:
             self.loaded = len(sys.modules)
             for module in list(sys.modules.values()):
@@ -126,14 +126,14 @@ _ON: list[_Recording] = []
 """The recording of this process, if one is on."""
 
 _HERE = local()
-"""Flag of a thread, `silent`: true while its reads are not the program's."""
+"""Flag of a thread, `silent`: true while its reads are not the program's own."""
 
 
 @contextmanager
 def recording(*, has_workers: bool = False) -> Iterator[None]:
-    """Record what the program under test reads meanwhile: in this thread where it is `traced`.
+    """Record everything that the program under test reads meanwhile, in this thread while `traced`.
 
-    Where it `has_workers`, processes that joblib starts are the suite's own.
+    If it `has_workers`, processes that joblib starts belong to the suite.
     """
     begin(has_workers=has_workers)
     try:
@@ -145,7 +145,7 @@ def recording(*, has_workers: bool = False) -> Iterator[None]:
 
 
 def begin(*, has_workers: bool = False) -> None:
-    """Begin to record, for as long as this process lives."""
+    """Begin to record, for the lifetime of this process."""
     _listen()
     # It asks a program for the processor, once.
     platform.platform()
@@ -157,23 +157,23 @@ def begin(*, has_workers: bool = False) -> None:
 
 
 def is_recording() -> bool:
-    """Return whether this process records what is read."""
+    """Return True if this process records its reads."""
     return bool(_ON)
 
 
 def close(reason: str) -> None:
-    """Never let a store have what is judged in this process."""
+    """Exclude everything that this process judges from stores."""
     for recorded in _ON:
         recorded.close(reason)
 
 
 def traced() -> Any:
-    """Count what this thread does meanwhile as done by the program under test."""
+    """Count everything that this thread does meanwhile as done by the program under test."""
     return _silent(is_silent=False)
 
 
 def untraced() -> Any:
-    """Count what this thread does meanwhile as done by the suite."""
+    """Count everything that this thread does meanwhile as done by the suite."""
     return _silent(is_silent=True)
 
 
@@ -208,7 +208,7 @@ def _each(steps: Iterable[Any], within: Callable[[], Any]) -> Iterator[Any]:
 
 
 def trace() -> Trace:
-    """Return what was read since the recording began: a closed trace where a file has changed."""
+    """Return everything read since the recording began: a closed trace if a file has changed."""
     if not _ON:
         return Trace({}, {}, "what it reads was not recorded")
     recorded = _ON[0]
@@ -230,7 +230,7 @@ def trace() -> Trace:
 
 @cache
 def _listen() -> None:
-    """Listen to what Python audits, to starting processes, and to what is asked of variables."""
+    """Listen to Python's audit events, to the start of processes, and to reads of variables."""
     sys.addaudithook(_heard)
     kind: Any = BaseProcess
     kind.start = _starting(kind.start)
@@ -239,7 +239,7 @@ def _listen() -> None:
 
 
 def _listen_to_names(kind: Any) -> None:
-    """Hear which variables are read, looked for and set."""
+    """Listen to which variables are read, looked up and set."""
     get, contains, put = kind.__getitem__, kind.__contains__, kind.__setitem__
 
     def traced_get(environment: Any, name: Any) -> Any:
@@ -261,7 +261,7 @@ def _listen_to_names(kind: Any) -> None:
 
 
 def _listen_to_walks(kind: Any) -> None:
-    """Hear who goes through all variables: they may look at any."""
+    """Listen to iterations over all variables, which may read any of them."""
     walk, shown, count = kind.__iter__, kind.__repr__, kind.__len__
 
     def ask_all(environment: Any) -> None:
@@ -286,7 +286,7 @@ def _listen_to_walks(kind: Any) -> None:
 
 
 def _is_heard() -> bool:
-    """Return whether what this thread does is the program's, and is recorded."""
+    """Return True if this thread runs the program under test, and is recorded."""
     return bool(_ON) and not getattr(_HERE, "silent", False)
 
 
@@ -318,13 +318,13 @@ def _opened(arguments: tuple[Any, ...]) -> None:
 
 
 def _imported(arguments: tuple[Any, ...]) -> None:
-    """Record a compiled module, the only one whose file is told."""
+    """Record a compiled module, the only kind whose event names its file."""
     if arguments[1] is not None:
         _ON[0].read(os.fsdecode(arguments[1]))
 
 
 def _loaded_library(arguments: tuple[Any, ...]) -> None:
-    """Record a compiled library, which only a path leads to for certain."""
+    """Record a compiled library, which only a path identifies for certain."""
     name = arguments[0]
     if name is None:
         return  # the process itself
@@ -366,11 +366,11 @@ _EVENTS: Mapping[str, Callable[[tuple[Any, ...]], None]] = {
     ),
     "socket.gethostname": _beyond("asks for the name of the machine"),
 }
-"""Functions that hear the events that Python audits, by their names."""
+"""Functions that handle the events that Python audits, by event name."""
 
 
 def _starting(start: Callable[[Any], None]) -> Callable[[Any], None]:
-    """Return the method that starts a process of `multiprocessing`, of which no event tells."""
+    """Return the method that starts a process of `multiprocessing`, which no event reports."""
 
     @wraps(start)
     def heard(process: Any) -> None:
@@ -383,7 +383,7 @@ def _starting(start: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 class _LookedUp:
-    """The first finder of modules, which finds none: it hears where they are looked for."""
+    """First finder of modules, which finds none: it records where Python looks for them."""
 
     @staticmethod
     def find_spec(name: str, path: Sequence[str] | None = None, _: Any = None) -> None:
@@ -402,7 +402,7 @@ class _LookedUp:
 
 
 def _is_walk(frame: FrameType) -> bool:
-    """Return whether a variable is read by Python's own code that goes through all of them."""
+    """Return True if Python's own code reads a variable while it iterates over all of them."""
     return frame.f_code.co_name in ("__iter__", "copy") and _is_standard(frame.f_code.co_filename)
 
 
@@ -416,7 +416,7 @@ def _ask(environment: Any, name: Any) -> None:
 
 
 def _is_of_process(environment: Any) -> bool:
-    """Return whether variables are those of this process, and not of a copy."""
+    """Return True if variables are those of this process, and not of a copy."""
     return environment is os.environ or environment is getattr(os, "environb", None)
 
 
@@ -428,7 +428,7 @@ _SET = "set by the program"
 
 
 def _asking() -> str:
-    """Return the file of the code that asks something of Python's own modules."""
+    """Return the file of the code that calls one of Python's own modules."""
     frame: FrameType | None = sys._getframe(2)
     file = ""
     while frame is not None and _is_standard(file := frame.f_code.co_filename):
@@ -449,7 +449,7 @@ def _digest_of_variable(name: str) -> str | None:
 
 
 def _source_of(path: str) -> str:
-    """Return the source that compiled code came from, or the path where that is not there."""
+    """Return the source of compiled code, or its path if the source is missing."""
     if path.endswith(".pyc"):
         with suppress(ValueError, NotImplementedError):
             source = source_from_cache(path)
@@ -458,7 +458,7 @@ def _source_of(path: str) -> str:
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """Return what differs where a file has been written or replaced, None where there is none."""
+    """Return a difference if a file has been written or replaced, otherwise None."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -470,7 +470,7 @@ def _stamp(path: str) -> _Stamp | None:
 
 
 def _digest_of(file: str) -> str | None:
-    """Return the SHA-256 of a regular file, None where there is none that can be read."""
+    """Return the SHA-256 of a regular file, None if no such file can be read."""
     with untraced():
         try:
             # A pipe would keep its reader waiting.
@@ -531,7 +531,7 @@ _SUFFIXES = frozenset(all_suffixes())
 
 @cache
 def _is_left_out(name: str) -> bool:
-    """Return whether a file is Python's, the suite's, of a library with a version, or no file."""
+    """Return True for a file of Python, the suite or a library with a version, and for no file."""
     path = os.path.realpath(name)
     if name in _SAME or Path(path).is_dir():
         return True
@@ -542,17 +542,17 @@ def _is_left_out(name: str) -> bool:
 
 
 _SAME = ("/dev/null", "/proc/cpuinfo", "/proc/self/maps")
-"""Files of the system that say nothing, or what a key has, or where this process has what."""
+"""Files of the system without content of their own, or covered by a key, or about this process."""
 
 
 def _is_installed(name: str) -> bool:
-    """Return whether a file is of an installed library."""
+    """Return True if a file belongs to an installed library."""
     return _is_left_out(name) or not set(PACKAGES).isdisjoint(Path(name).parts)
 
 
 @cache
 def _is_standard(name: str) -> bool:
-    """Return whether a file is one of Python's own modules, frozen ones among them."""
+    """Return True if a file is one of Python's own modules, including frozen modules."""
     standard = f"{os.path.realpath(sysconfig.get_path('stdlib'))}{os.sep}"
     path = os.path.realpath(name)
     is_below = path.startswith(standard) and not path[len(standard) :].startswith(PACKAGES)
@@ -567,7 +567,7 @@ def _python_folders() -> tuple[str, ...]:
 
 @cache
 def _elsewhere() -> tuple[str, ...]:
-    """Return the folders of which keys say enough: the suite's, and those of libraries."""
+    """Return the folders that keys cover: those of the suite, and of libraries with versions."""
     told = {os.path.realpath(each.parent) for each in (*chapters(), *schema_files())}
     libraries_of = [*filter(None, map(_folder, VERSIONED))]
     # Wheels keep the libraries that they bring along beside the package.
@@ -582,10 +582,10 @@ def suite_folders() -> list[str]:
 
 
 VERSIONED = ("torch", "triton", "numpy", "scipy", "sympy")
-"""Packages of which keys, and the environment of a certificate, have the versions."""
+"""Packages whose versions are in keys, and in the environment of a certificate."""
 
 PACKAGES = ("site-packages", "dist-packages")
-"""The folders of others inside of Python's own."""
+"""Folders of other projects inside of Python's own."""
 
 
 def _folder(name: str) -> str:

@@ -9,7 +9,7 @@ from draftproof.spec import require_file
 
 
 def write_output(text: str, path: Path) -> None:
-    """Write what a user wants in a place of their own: a file whole, anything else as it is.
+    """Write to a place that a user names: a regular file whole, anything else directly.
 
     Raises `OSError`.
     """
@@ -20,7 +20,7 @@ def write_output(text: str, path: Path) -> None:
 
 
 def write_whole(text: str, path: Path) -> None:
-    """Write a file of UTF-8 text, which is as it was before where that fails. Raises `OSError`."""
+    """Write a file of UTF-8 text; if that fails, the file is unchanged. Raises `OSError`."""
     unfinished = path.with_name(path.name + ".part")
     with suppress(FileNotFoundError):
         require_file(unfinished)

@@ -113,8 +113,8 @@ def explain(
 ) -> Counterexample | None:
     """Return a small counterexample to a requirement of `LAWS` that fails on `failed`.
 
-    What is around it, its `setting`, is made small first. Returns None where the failure does not
-    show on the lane, which must be one that computes laws.
+    Its `setting`, the surroundings in the call, is reduced first. Returns None if the failure does
+    not show on the lane, which must compute laws.
     """
     _require_laws(lane)
 
@@ -146,7 +146,7 @@ def explain_batch(
 ) -> BatchCounterexample | None:
     """Return a small counterexample to `batch.invariant`, which fails on `batch`.
 
-    Returns None where the failure does not show on the lane, which must be one that computes laws.
+    Returns None if the failure does not show on the lane, which must compute laws.
     """
     _require_laws(lane)
 
@@ -354,7 +354,7 @@ def _account(requirement: str, nominal: Instance, seen: Observation) -> Countere
 
 
 def _blame(requirement: str, seen: Observation, drafts: Drafts, wrong: Path) -> Rational:
-    """Return the part of the failure that shows on these drafts; `wrong` is a text of wrong law."""
+    """Return the part of the failure that shows on these drafts; `wrong` is a text that is off."""
     observed, expected = seen.observed[drafts], _expected(seen, drafts)
     if requirement == "law.support":
         return observed.probability(lambda outcome: is_excluded(seen.instance, outcome))

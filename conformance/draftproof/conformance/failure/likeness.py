@@ -1,13 +1,13 @@
 """Likeness: the known faults that have the laws of a failing verifier, on the same cases.
 
-A fault that was seen before is named faster than it is found. So the laws on some cases that fail
-are compared with those of the suspects, which are verifiers with one known fault each, and with
-those of common confusions: another algorithm, other rows of the target or the draft.
+Naming a known fault is faster than finding it. So the laws on some failing cases are compared with
+those of the suspects, which are verifiers with one known fault each, and with those of common
+confusions: a different algorithm, or different rows of the target or the draft.
 
 Two programs that compute the same function differ by rounding alone, and each is off by
-`allowed_distance` at most. So laws are *identical* here up to twice that, and what the lane does
-not know of them. A case is compared only if it fails by more than three times that distance: then
-nothing that is identical to the verifier can be right on it.
+`allowed_distance` at most. So laws are *identical* here up to twice that distance, plus the
+uncertainty of the lane. A case is compared only if it fails by more than three times that distance:
+then nothing that is identical to the verifier can be correct on it.
 """
 
 from __future__ import annotations
@@ -50,30 +50,30 @@ from draftproof.reference.rows import normalised
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, verification_law
 
 MOST_CASES = {"exact": 9, "probe": 3}
-"""The most cases that are compared, by the lane that observes the verifier."""
+"""Maximum number of cases to compare, by the lane that observes the verifier."""
 
 MOST_REQUESTS = 60
-"""The most requests of all cases: a request has the drafts of one path, or of a batch."""
+"""Maximum number of requests of all cases; a request has the drafts of one path, or of a batch."""
 
 MOST_RUNS = 2_000
-"""The most runs of suspects: about 3 s on one core."""
+"""Maximum number of runs of suspects: about 3 s on one core."""
 
 OWN = "draftproof"
-"""The source of a fault that nobody reported."""
+"""Source of a fault that nobody has reported."""
 
 _SCREENED = 2
-"""On so many cases all suspects are run; on the others, those that are identical on one of them."""
+"""Number of cases on which all suspects run; on the rest, only those identical on one of these."""
 
 _BEYOND_ROUNDING = 3
-"""A case fails clearly at so many times what rounding explains."""
+"""Multiple of the distance explained by rounding at which a case clearly fails."""
 
 
 class Suspect(Protocol):
-    """A verifier with one known fault, and the requirements that it must fail."""
+    """Verifier with one known fault, and the requirements that it must fail."""
 
     @property
     def id(self) -> str:
-        """The name by which it is told."""
+        """The name in reports."""
 
     @property
     def must_fail(self) -> tuple[str, ...]:
@@ -85,7 +85,7 @@ class Suspect(Protocol):
 
     @property
     def check(self) -> str:
-        """The place to look at in a verifier that is identical, to be read after "check"."""
+        """The place to check in an identical verifier, to be read after "check"."""
 
     @property
     def source(self) -> tuple[str, ...]:
@@ -118,7 +118,7 @@ def likeness(
     mode: str,
     searched: Tried | None = None,
 ) -> Likeness | None:
-    """Return which suspects and confusions have the laws of a verifier that failed.
+    """Return the suspects and confusions that have the laws of a failed verifier.
 
     `findings` are those of a campaign of the mode, `searched` is what stands for its case
     "search". Returns None where no case fails clearly on a law of one call, on a lane that
@@ -175,7 +175,7 @@ def likeness_to_json(found: Likeness) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class FailingCase:
-    """A case that fails on a lane: the requests that it makes, and how they are changed.
+    """Case that fails on a lane: its requests, and their changes.
 
     Each request has its weight, so that those of all drafts of an instance have the weight 1.
     """
@@ -333,7 +333,7 @@ def _is_certain(row: Asked) -> bool:
 
 
 def _unworded(law: Law[Any]) -> Law[Any]:
-    """Return a joint law in which failures are told apart by their kind alone."""
+    """Return a joint law in which failures differ only by their kind."""
     return law.map(lambda rows: tuple(map(_without_words, rows)))
 
 
@@ -351,7 +351,7 @@ def _distance(case: FailingCase, one: Sequence[Law[Any]], other: Sequence[Law[An
 
 
 def _is_clear(seen: _Seen, declared: Declaration) -> bool:
-    """Return True if no right verifier has these laws, as far as the reference knows its law."""
+    """Return True if no correct verifier has these laws, as far as the reference knows its law."""
     try:
         right = _laws_of(_reference(declared), seen.case, declared)
     except InvalidInput:
@@ -454,7 +454,7 @@ def _of_algorithm(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> L
 
 
 def _confusions(declared: Declaration) -> Iterator[tuple[str, str, _RowLaw]]:
-    """Yield the laws of common confusions, each with its name and what to check."""
+    """Yield the laws of common confusions, each with its name and a check to make."""
     check = f"which algorithm runs: the adapter declares {declared.algorithm}"
     for algorithm in ALGORITHMS.values():
         if algorithm.name != declared.algorithm:
@@ -471,7 +471,7 @@ def _confusions(declared: Declaration) -> Iterator[tuple[str, str, _RowLaw]]:
 
 
 TEMPERATURES = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.5, 2.0)
-"""The temperatures at which rows are commonly taken by mistake."""
+"""Temperatures that are commonly applied to rows by mistake."""
 
 
 def _changed(
@@ -482,7 +482,7 @@ def _changed(
 
 @lru_cache(maxsize=64)
 def _exchanged(instance: Instance) -> Instance:
-    """Return the instance with the rows of the draft for the target's, where there are both."""
+    """Return the instance with target and draft rows exchanged, where both exist."""
     vocabulary, length = instance.vocabulary, instance.length
     target = {c: instance.target(c) for c in _contexts(instance, instance.target, length)}
     draft = {c: instance.draft(c) for c in _contexts(instance, instance.draft, length - 1)}

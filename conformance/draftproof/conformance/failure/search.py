@@ -54,12 +54,12 @@ _MOST_SIMPLER = 200
 
 
 class SearchUnavailable(RuntimeError):
-    """Hypothesis, which proposes the instances, is not installed."""
+    """Error if Hypothesis, which proposes the instances, is not installed."""
 
 
 @dataclass(frozen=True)
 class Sought:
-    """An instance that the search tried in a setting, and the finding of a requirement on it."""
+    """Instance that the search tried in a setting, and the finding of a requirement on it."""
 
     instance: Instance
     finding: Finding
@@ -172,7 +172,7 @@ def failed_instance(document: Mapping[str, Any], requirement: str) -> Tried:
 
 
 def tried_from_json(document: Mapping[str, Any]) -> Tried:
-    """Return an instance and its setting, from a part of what a search leaves."""
+    """Return an instance and its setting, from a part of the record of a search."""
     return instance_from_json(document["instance"]), Setting(**document.get("setting", {}))
 
 
@@ -428,11 +428,11 @@ def settings(declared: Declaration) -> SearchStrategy[Setting]:
 
 
 _MOST_WIDE = 16
-"""The most rows of a large vocabulary in a request."""
+"""Maximum number of rows of a large vocabulary in a request."""
 
 
 def _is_longer(dtype: str, own: str) -> bool:
-    """Return True if all rows that are exact in an adapter's own dtype are so in another one."""
+    """Return True if all rows that are exact in an adapter's own dtype are exact in another."""
     return dtype != own and _DIGITS[dtype] >= _DIGITS[own]
 
 

@@ -1,4 +1,4 @@
-"""The conditions under which a lane runs a program: one thread, no compilation, some repeats."""
+"""Conditions under which a lane runs a program: one thread, no compilation, some repeats."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import torch
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """Limit torch to one thread: for tensors so small, waking others costs a hundred times more."""
+    """Limit torch to one thread: more threads slow such small tensors down a hundredfold."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

@@ -1,4 +1,4 @@
-"""Random operators that run for real: the lane replaces their results or writes over them."""
+"""Random operators that run for real: the lane replaces their results or overwrites them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch._ops import OpOverload
 _Generator = torch.Generator
 
 DIGITS = {torch.float16: 11, torch.bfloat16: 8}
-"""The binary digits of the types whose uniform numbers are those of float32, rounded."""
+"""Binary digits of the types whose uniform numbers are rounded float32 numbers."""
 
 
 def drawn(func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:

@@ -89,7 +89,7 @@ def _no_threads(refused: list[OpaqueRandomness]) -> Iterator[None]:
 
 @contextmanager
 def _no_seeding(refused: list[OpaqueRandomness]) -> Iterator[None]:
-    """Refuse generators that the program makes and seeds: the program would decide their draws."""
+    """Refuse generators that the program makes and seeds: it would determine their draws."""
 
     class AsGenerator(type(torch.Generator)):  # type: ignore[misc]  # whatever it is
         # A generator that was made before is one for the program, too.

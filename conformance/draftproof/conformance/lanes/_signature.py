@@ -11,7 +11,7 @@ from torch import Tensor
 from torch._ops import OpOverload
 
 TORCHS_OWN = {"aten", "prims"}
-"""The namespaces of operators that do exactly what their schema states."""
+"""Namespaces of operators that do exactly what their schema states."""
 
 # Operators whose result is the same memory seen in another shape.
 VIEWS = {

@@ -1,4 +1,4 @@
-"""The generators from which a program may draw: torch's, numpy's and Python's."""
+"""Generators from which a program may draw: torch's, numpy's and Python's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 
 @contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the global generators for a while, and restore them afterwards."""
+    """Seed the global generators within a block, and restore them afterwards."""
     ours, theirs = random.getstate(), numpy.random.get_state()
     with torch.random.fork_rng():
         random.seed(seed)
@@ -34,11 +34,11 @@ def seeded(seed: int) -> Iterator[None]:
 
 _FIRST = randbits(60)
 SEEDS = range(_FIRST, _FIRST + 2**60)
-"""The seeds of the generators of requests, which no program knows and none has by chance."""
+"""Seeds of the generators of requests, which no program knows or has by chance."""
 
 
 def is_among(generator: object, others: Sequence[object]) -> bool:
-    """Return True if a generator is one of the others, whatever their states."""
+    """Return True if a generator is one of these generators, whatever their states."""
     return any(generator is other for other in others)
 
 
@@ -47,7 +47,7 @@ class Rewound(Exception):
 
 
 UNSEEDED = 2**62 + 1
-"""The seed of a generator that a program makes without one; torch gives it a constant seed too."""
+"""Seed of a generator that a program makes without a seed; torch gives it a constant seed, too."""
 
 
 Elsewhere: TypeAlias = random.Random | numpy.random.BitGenerator
@@ -60,11 +60,11 @@ _GLOBAL: list[Elsewhere] = [
 
 
 class Streams:
-    """The generators from which a run of a program draws, checked for repeated numbers.
+    """Generators from which a run of a program draws, checked for repeated numbers.
 
     The lane takes no number from them, so it advances a generator at every draw, and restores it in
-    the end. `foreign` has the generators that are not a request's: the program may have made and
-    seeded them, or they existed before.
+    the end. `foreign` has the generators that do not belong to a request: the program may have made
+    and seeded them, or they existed before.
     """
 
     def __init__(self) -> None:
@@ -74,9 +74,10 @@ class Streams:
         self._last: list[bytes] = []
         self._elsewhere: list[tuple[Elsewhere, Any, Hashable]] = []
         self._seen: set[Hashable] = set()
-        """States of Python's and numpy's generators, and the hashes of torch's, which are long."""
+        """The states of Python's and numpy's generators, and hashes of torch's states, which are
+        long."""
         self.run: Any = None
-        """The run, or the walk of several runs, that draws; None for what is no program's."""
+        """The run, or the walk of several runs, that draws; None outside of a program."""
         _OPEN.append(self)
 
     def draw(self, given: torch.Generator | None) -> None:
@@ -128,9 +129,9 @@ class Streams:
         self._seen.add(last)
 
     def close(self) -> None:
-        """Restore the generators, but for those whose state the program has set in the end.
+        """Restore the generators, except those whose final state the program has set.
 
-        Raises `OpaqueRandomness` for the latter.
+        Raises `OpaqueRandomness` for these.
         """
         if self in _OPEN:
             _OPEN.remove(self)
@@ -178,7 +179,7 @@ _PYTHONS = random.Random.random
 
 
 def _frozen(state: Any) -> Hashable:
-    """Return a state as a value that can be compared: numpy's are nests with arrays in them."""
+    """Return a state as a value that can be compared: numpy's states are nests with arrays."""
     if isinstance(state, dict):
         return tuple((name, _frozen(part)) for name, part in state.items())
     if isinstance(state, numpy.ndarray):

@@ -1,4 +1,4 @@
-"""The cache of laws: the latest laws of one adapter, and exact laws of requests to come."""
+"""Cache of laws: the latest laws of one adapter, and exact laws of future requests."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from draftproof.conformance.protocol.adapter import Adapter, Declaration, Progra
 from draftproof.reference.rational import Rational
 
 _MOST_OUTCOMES = 200_000
-"""The most outcomes that the cache keeps in all: some hundred megabytes."""
+"""Maximum number of outcomes in the cache: some hundred megabytes."""
 
 _MOST_TOGETHER = 128
-"""The most requests of one walk, including those of later tasks: enough for one task or ten."""
+"""Maximum number of requests of one walk, including those of later tasks: enough for one or ten
+tasks."""
 
 Probed = Sequence[Sequence[Asked]]
 """Requests that are probed together."""
@@ -30,7 +31,7 @@ _COMING: ContextVar[Callable[[], Coming]] = ContextVar("coming", default=tuple)
 
 
 class LawCache:
-    """The latest laws of one adapter, by lane: a campaign needs some of them again."""
+    """Latest laws of one adapter, by lane: a campaign needs some of them again."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
@@ -40,7 +41,7 @@ class LawCache:
         self._outcomes = 0
 
     def get(self, program: Program, rows: Sequence[Asked]) -> ExactLaw[Any] | None:
-        """Return the law of a request, None where it is unknown or of a different adapter."""
+        """Return the law of a request, None if it is unknown or of a different adapter."""
         if program.adapter is not self.adapter:
             return None
         return self._laws.get(_key(rows, program.declared))
@@ -54,7 +55,7 @@ class LawCache:
         return self._laws.get(_key_of_probed(requests, shares, program.declared))
 
     def ahead(self, program: Program, asked: Sequence[Sequence[Asked]]) -> list[Sequence[Asked]]:
-        """Return the requests to come that resemble those asked, and whose laws are still unknown.
+        """Return the future requests that resemble the asked ones and whose laws are still unknown.
 
         It excludes refused requests, and all requests of a different adapter.
         """
@@ -126,7 +127,7 @@ def caching(laws: LawCache) -> Iterator[None]:
 
 @contextmanager
 def foreseeing(coming: Callable[[], Coming]) -> Iterator[None]:
-    """Compute laws of later requests early, where one walk takes them along at little cost."""
+    """Compute laws of later requests early, if one walk can include them at little cost."""
     token = _COMING.set(coming)
     try:
         yield

@@ -1,8 +1,8 @@
-"""Compared laws: the sizes, shapes and habits of the requests whose laws are compared.
+"""Compared laws: the sizes, shapes and conditions of the requests whose laws are compared.
 
-A law of two tokens says nothing of a law of two hundred thousand. So for every law that a task
-compares, it is noted how the verifier was asked for it: as the request reached the verifier, after
-every change on its way there. `noting` opens the scope of a task; the lanes note what they observe.
+A law of two tokens says nothing about a law of two hundred thousand. So for every law that a task
+compares, Draftproof notes the request for it, in the form in which it reached the verifier, after
+every change. `noting` opens the scope of a task; the lanes note what they observe.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from draftproof.reference.rational import ZERO, Rational
 
 @dataclass(frozen=True)
 class Compared:
-    """The request behind a compared law: its sizes, its form, and how hard its rows are.
+    """Request behind a compared law: its sizes, its form, and how hard its rows are.
 
     `call` is 1 for the first call of an adapter object. `atoms` is the largest number of tokens to
     which a row gives mass, `distance` the largest TV(p, q) of a position; both it and `smallest_q`,
@@ -48,17 +48,17 @@ class Compared:
 
 
 class Between:
-    """An adapter of ours around the verifier, which passes on other requests than it gets."""
+    """Adapter around the verifier that passes on requests other than those that it gets."""
 
     earlier: int = 0
-    """The calls that it makes of the verifier before it passes a request on."""
+    """The calls to the verifier before the adapter passes a request on."""
 
     def __init__(self, adapter: Adapter) -> None:
         self.name, self.version, self.algorithm = adapter.name, adapter.version, adapter.algorithm
         self._adapter = adapter
 
     def passed_on(self, request: Request) -> Request:
-        """Return the request that the adapter behind gets: the first one, if they are several."""
+        """Return the request that the inner adapter gets: the first one, if there are several."""
         raise NotImplementedError
 
     def behind(self) -> Adapter:
@@ -67,7 +67,7 @@ class Between:
 
 
 def described(adapter: Adapter | None, request: Request, *, call: int = 1) -> Compared:
-    """Return the description of a request, as it reaches the verifier behind an adapter."""
+    """Return the description of a request, in the form in which it reaches the inner verifier."""
     while isinstance(adapter, Between):
         call += adapter.earlier
         adapter, request = adapter.behind(), adapter.passed_on(request)
@@ -116,7 +116,7 @@ def _positions(request: Request) -> tuple[Tensor, Tensor]:
 
 
 def _layout(request: Request) -> str:
-    """Return the layout of the tensor of a request that is farthest from a contiguous one."""
+    """Return the layout of the request's tensor that differs most from a contiguous one."""
     tensors = [each for each in vars(request).values() if isinstance(each, Tensor)]
     return max(map(_layout_of, tensors), key=STORED.index)
 
@@ -148,16 +148,16 @@ def _rounded(number: Tensor) -> float:
 
 @dataclass
 class Noted:
-    """The compared laws of a task, each with how often it came, and how surely they are known.
+    """Compared laws of a task, each with its number of occurrences, and their certainty.
 
-    Each law that was probed is within `resolution` of the true one.
+    Each probed law is within `resolution` of the true law.
     """
 
     laws: Counter[Compared] = field(default_factory=Counter)
     resolution: Rational = ZERO
 
     def forget(self) -> None:
-        """Start anew, because a lane proved blind and the next one begins."""
+        """Start anew, because a lane proved blind and the next lane begins."""
         self.laws, self.resolution = Counter(), ZERO
 
 
@@ -186,22 +186,22 @@ def noting_nothing() -> Iterator[None]:
 
 
 def is_noting() -> bool:
-    """Return True where somebody wants to know which laws are compared."""
+    """Return True if compared laws are noted."""
     return _NOTED.get() is not None
 
 
 def note(laws: Iterable[Compared]) -> None:
-    """Note compared laws, where somebody wants to know them."""
+    """Note compared laws, if enabled."""
     if (noted := _NOTED.get()) is not None:
         noted.laws.update(laws)
 
 
 def note_resolution(resolution: Rational) -> None:
-    """Note how surely a probed law is known, where somebody wants to know it."""
+    """Note the certainty of a probed law, if enabled."""
     if (noted := _NOTED.get()) is not None:
         noted.resolution = max(noted.resolution, resolution)
 
 
 def compared_to_json(laws: Mapping[Compared, int]) -> list[dict[str, Any]]:
-    """Return compared laws in the form of evidence: each with how many were asked for so."""
+    """Return compared laws in the form of evidence, each with its number of requests."""
     return [{**vars(each), "laws": times} for each, times in laws.items()]

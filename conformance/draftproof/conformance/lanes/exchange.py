@@ -34,7 +34,7 @@ Asked = tuple[Instance, Drafts]
 """One row of a request: an instance, and the paths drafted from it."""
 
 State = tuple[tuple[str, str, tuple[int, ...], tuple[float, ...]], ...]
-"""The state that one row left: of every tensor its name, its dtype, its shape and its values."""
+"""State that one row left: the name, the dtype, the shape and the values of every tensor."""
 
 Going = tuple[Instance, Drafts, State | None]
 """A row of a request, and the state that the previous iteration left of it."""
@@ -42,7 +42,7 @@ Going = tuple[Instance, Drafts, State | None]
 
 @dataclass(frozen=True)
 class Failure:
-    """The outcome of a verifier that emitted nothing that the drafts allow."""
+    """Outcome of a verifier that emitted nothing that the drafts allow."""
 
     what: str
 
@@ -67,7 +67,7 @@ def verified(adapter: Adapter, rows: Sequence[Asked], declared: Declaration) -> 
 
 
 def answer(adapter: Adapter, asked: Request) -> Any:
-    """Return the columns of the adapter's result, or the words of its error."""
+    """Return the columns of the adapter's result, or the message of its error."""
     try:
         return columns(adapter.verify(asked), len(asked.draft_tokens))
     except BaseException as error:
@@ -75,9 +75,9 @@ def answer(adapter: Adapter, asked: Request) -> Any:
 
 
 def raised(error: BaseException, *, placed: bool = True) -> str:
-    """Return the words for an error of an adapter, in the form of `told_of`.
+    """Return the message of an adapter's error, in the form of `told_of`.
 
-    The words end with the adapter's own line if `placed` is true. Raises `OpaqueRandomness` where a
+    The message ends with the adapter's own line if `placed` is true. Raises `OpaqueRandomness` if a
     lane's stand-in for a float may have caused the error, and the exceptions of `caught`.
     """
     require_own(error)
@@ -140,7 +140,7 @@ def seeded_request(
 
 
 def _branching(rows: Sequence[Asked | Going]) -> tuple[int, ...] | None:
-    """Return the branching of the drafts of all rows, None where they part at the root alone."""
+    """Return the branching of the drafts of all rows, None if they branch only at the root."""
     first, *others = dict.fromkeys(instance.branching for instance, *_ in rows)
     if others:
         raise WrongShape(
@@ -151,7 +151,7 @@ def _branching(rows: Sequence[Asked | Going]) -> tuple[int, ...] | None:
 
 
 def _gathered(states: Sequence[State | None], declared: Declaration) -> dict[str, Tensor] | None:
-    """Return the tensors of the states of a request's rows, None where a row has none."""
+    """Return the tensors of the states of a request's rows, None if a row has none."""
     if not states or None in states:
         return None
     tensors: dict[str, list[Tensor]] = {}
@@ -267,7 +267,7 @@ _GENERATORS: tuple[type, ...] = (
 
 
 def outcomes(raw: Any, rows: Sequence[Asked | Going]) -> tuple[Outcome, ...]:
-    """Return the outcome of each row, from columns of numbers or from the words of an error."""
+    """Return the outcome of each row, from columns of numbers or from the message of an error."""
     if isinstance(raw, str):
         return tuple(Failure(raw) for _ in rows)
     plain = (column.tolist() if isinstance(column, Tensor) else column for column in raw)

@@ -60,13 +60,13 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm
 Subject = TypeVar("Subject")
 
 EXACT, PROBE, SAMPLE, RUN = "exact", "probe", "sample", "run"
-"""The lanes, strongest first, and single runs."""
+"""Lanes, strongest first, and single runs."""
 
 COMPUTING = (EXACT, PROBE)
-"""The lanes that compute laws."""
+"""Lanes that compute laws."""
 
 BLINDNESS = (OpaqueRandomness, NondeterministicProgram, TooManyRuns)
-"""The exceptions of a lane that cannot see a program."""
+"""Exceptions of a lane that cannot see a program."""
 
 
 @dataclass(frozen=True)
@@ -198,8 +198,8 @@ def _observation(
 
 
 SERVED = rational("1/32")
-"""What a batch of serving is of all that are asked of a verifier, which differ in sizes, places and
-layouts, and are judged one by one."""
+"""Share of a batch of serving among all such batches, which differ in sizes, places and layouts,
+and are judged one by one."""
 
 
 def observe_batch(
@@ -213,10 +213,9 @@ def observe_batch(
 ) -> BatchObservation:
     """Observe the joint law of a batch, and the law of each row alone. Raises as `observe` does.
 
-    A batch of serving is one of dozens, of a `share` of the points that test them (`SERVED`).
-
-    A row that drafts nothing has no request of its own: its law alone is its target's row. Rows
-    alone are asked of the program, or of another one `beside` it.
+    A batch of serving is one of dozens, and gets a `share` of the points that test them (`SERVED`).
+    A row that drafts nothing has no request: its law alone is its target's row. Rows alone are
+    requested from the program, or from the program `beside` it.
     """
     requests = with_rows_alone(rows)
     laws_of = partial(joint_laws, lane=lane)
@@ -232,9 +231,9 @@ def observe_batch(
 def batch_observed(
     program: Program, name: str, rows: Sequence[Asked], laws: Sequence[Observed]
 ) -> BatchObservation:
-    """Return what the laws that the probe lane found of `with_rows_alone` make of a batch.
+    """Return the observation of a batch from the probed laws of `with_rows_alone`.
 
-    They are compared with real runs, and noted, each where it is enabled.
+    They are compared with real runs, and noted, each if enabled.
     """
     requests = with_rows_alone(rows)
     _note(program, requests)
@@ -401,7 +400,7 @@ def joint_laws(
 
 
 def _note(program: Program, requests: Sequence[Sequence[Asked | Going]]) -> None:
-    """Note the laws of these requests, if that is enabled."""
+    """Note the laws of these requests, if enabled."""
     if is_noting():
         made = (request(rows, program.declared) for rows in requests)
         note(described(program.adapter, each) for each in made)
@@ -460,10 +459,10 @@ def _exact(program: Program, requests: Sequence[Sequence[Asked]]) -> list[Observ
 def _computed_ahead(
     program: Program, asked: Sequence[Sequence[Asked]], cache: LawCache
 ) -> list[ExactLaw[Any]]:
-    """Return the laws of requests, and cache those of similar requests to come.
+    """Return the laws of requests, and cache those of similar future requests.
 
-    One walk for all costs a third, and gives the same laws. Where it fails, the requests that are
-    asked are walked alone: an error of the others is reported by their own task.
+    One walk for all takes a third of the time, and gives the same laws. If it fails, the asked
+    requests are walked alone: errors of the others are reported by their own tasks.
     """
     ahead = cache.ahead(program, asked)
     if ahead:
@@ -479,12 +478,13 @@ def _computed_ahead(
 
 
 def _most_runs(requests: Sequence[Sequence[Asked]]) -> int:
-    """Return how many runs the law of a request may take."""
+    """Return the maximum number of runs for the law of a request."""
     return min(_MOST_RUNS, _MOST_EMISSIONS // max(map(len, requests)))
 
 
 _Taken = Callable[[Any, int], Any]
-"""Extracts the observed part of the result of a request: `columns`, or `columns_left`."""
+"""Function that extracts the observed part of the result of a request: `columns`, or
+`columns_left`."""
 
 
 def _computed(
@@ -503,7 +503,7 @@ def _computed(
 
 
 def _answered(adapter: Adapter, declared: Declaration, taken: _Taken, asked: Request) -> Any:
-    """Return the observed part of an adapter's result, or the words of an error."""
+    """Return the observed part of an adapter's result, or the message of an error."""
     asked = with_noise(asked, declared)
     try:
         return taken(as_loaded(adapter).verify(asked), len(asked.draft_tokens))
@@ -519,7 +519,7 @@ def _held(program: Program, rows: Sequence[Asked], law: ExactLaw[Any]) -> Observ
         return _answered(program.adapter, declared, columns, request(rows, declared))
 
     def many(count: int) -> dict[Any, int]:
-        """Count the columns of each row of a call, in the form of a call of that row alone."""
+        """Count the columns of each row of a call, in the form of a call of one row alone."""
         found = asked([*rows] * count)
         if isinstance(found, str):
             return {found: count}
@@ -557,7 +557,7 @@ def _probed_together(
 
 
 _Ask = Callable[[Adapter, Sequence[Any]], Sequence[Any]]
-"""Returns the adapter's results for rows that are asked together."""
+"""Function that returns the adapter's results for rows that are asked together."""
 
 
 def _ask(program: Program) -> _Ask:
@@ -573,7 +573,7 @@ def _probed_alike(
     ask: _Ask,
     **limits: Any,
 ) -> Sequence[ProbedLaw[Any]]:
-    """Probe requests of one form together: they share calls, and the lane tests that they can."""
+    """Probe requests of one form together: they share calls, if the lane finds that they can."""
     verify, vocabulary = partial(_by_request, ask, requests), requests[0][0][0].vocabulary
     return _probed(program, verify, len(requests), vocabulary, **limits)
 
@@ -587,7 +587,7 @@ def _by_form(requests: Sequence[Sequence[Any]]) -> list[list[int]]:
 
 
 def _form(rows: Sequence[Asked | Going]) -> Hashable:
-    """Return the form shared by requests that share calls: of states, all but the values."""
+    """Return the form of requests that can share calls: for states, everything but the values."""
     states = [state for _, _, *states in rows for state in states]
     forms = (None if state is None else tuple(each[:-1] for each in state) for state in states)
     return len(rows), max(instance.length for instance, *_ in rows), tuple(forms)

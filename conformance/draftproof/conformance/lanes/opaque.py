@@ -16,7 +16,7 @@ from draftproof.reference import chance
 
 
 class OpaqueRandomness(RuntimeError):
-    """The program used randomness in a way that the exact lane cannot see through.
+    """Error of a program whose use of randomness the exact lane cannot follow.
 
     `operator` names the operator or the generator, `source` the program's own line, as "file:line:
     text", or states that the line was not seen.
@@ -33,11 +33,11 @@ class OpaqueRandomness(RuntimeError):
 
 
 class FixedRandomness(OpaqueRandomness):
-    """The program decided what it drew, so that it is not random."""
+    """Error of a program that determined its own draws, so that it is not random."""
 
 
 class TooManyRuns(RuntimeError):
-    """The program has more random outcomes than were allowed."""
+    """Error of a program with more random outcomes than allowed."""
 
 
 def require_own(error: BaseException) -> None:
@@ -47,7 +47,7 @@ def require_own(error: BaseException) -> None:
 
 
 CHECKS: list[Callable[[BaseException], None]] = []
-"""The checks that lanes apply to an error: a lane that watches a program may have caused it."""
+"""Checks that lanes apply to an error: a lane that watches a program may have caused it."""
 
 
 def program_line() -> str:

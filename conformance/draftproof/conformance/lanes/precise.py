@@ -25,7 +25,7 @@ _HUGE_LOGARITHM = 20000
 
 
 def is_infinite(value: Extended) -> bool:
-    """Return True if an extended number is one of the two infinities."""
+    """Return True if an extended number is an infinity."""
     return isinstance(value, float)
 
 

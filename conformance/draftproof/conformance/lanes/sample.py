@@ -1,7 +1,7 @@
-"""The sample lane: counts of the emissions of a verifier that no other lane can see through.
+"""Sample lane: counts of the emissions of a verifier that no other lane can see through.
 
-The lane needs nothing but `verify`, with its real randomness. It draws drafts from their exact law,
-and counts emissions by cells. `requirements.sampled` judges the counts.
+The lane needs only `verify`, with its real randomness. It draws drafts from their exact law, and
+counts emissions by cells. `requirements.sampled` judges the counts.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Integers = NDArray[numpy.int64]
 
 @dataclass(frozen=True)
 class BatchCounts:
-    """The number of emissions of each cell in one batch, and a digest of their order.
+    """Number of emissions of each cell in one batch, and a digest of their order.
 
     A cell is numbered by the accepted prefix, its path, and the next token; the last cell counts
     invalid results, the first of which `words` describes.
@@ -59,22 +59,22 @@ def counted_batches(
 
 
 def in_order(cells: Integers) -> bytes:
-    """Return the numbers of cells in their order, as 32-bit little-endian integers."""
+    """Return the cell numbers in their order, as 32-bit little-endian integers."""
     return cells.astype("<i4").tobytes()
 
 
 @dataclass(frozen=True)
 class EmissionCells:
-    """The numbering of all possible emissions on an instance.
+    """Numbering of all possible emissions on an instance.
 
-    A *node* is a prefix that can be accepted, with the first path that has it. Cell
-    node * V + token is an emission; the last cell counts invalid results.
+    A *node* is a prefix that can be accepted, with the first path that has it. Cell node * V +
+    token is an emission; the last cell counts invalid results.
     """
 
     instance: Instance
     drafts: tuple[Drafts, ...]
     chances: Floats
-    """[drafts]: the probabilities of the drafts, summed up."""
+    """[drafts]: the cumulative probabilities of the drafts."""
     node: tuple[Integers, ...]
     """[K, L+1] for every draft: the node of a path and an accepted length."""
     emissions: tuple[Emission, ...]
@@ -132,7 +132,7 @@ def cells_of(instance: Instance) -> EmissionCells:
 
 @dataclass(frozen=True)
 class _Table:
-    """Every draft of one number of paths as a row of a request, to gather batches from."""
+    """Table of all drafts with one number of paths, as rows of requests, to gather batches from."""
 
     row: Integers
     """[drafts]: the row of each draft."""
@@ -144,9 +144,10 @@ class _Table:
 def compared_in(
     adapter: Adapter | None, declared: Declaration, instance: Instance, sizes: Collection[int]
 ) -> Iterator[Compared]:
-    """Yield how the law of an instance is asked for in batches of these sizes.
+    """Yield the requests for the law of an instance, in batches of these sizes.
 
-    How many rows of a batch have how many paths is chance, where that differs: then one is said.
+    If the number of rows with each number of paths is random, one of the possible divisions is
+    described.
     """
     given = as_given(instance, declared)
     tables = [*_tables(instance, given, declared).values()]
@@ -161,7 +162,8 @@ def compared_in(
 
 
 _Verify = Callable[[int], tuple[Integers, str]]
-"""Drafts and verifies a number of rows: their cells, and the words of an invalid result."""
+"""Function that drafts and verifies a number of rows: their cells, and a description of an invalid
+result."""
 
 
 @contextmanager
@@ -252,6 +254,6 @@ def _gathered(table: Request, chosen: Tensor, generator: torch.Generator) -> Req
 
 
 def _whole(column: Tensor) -> Tensor:
-    """Return a column as int64 on the CPU, -1 where an entry is not a whole number."""
+    """Return a column as int64 on the CPU, -1 for entries that are not whole numbers."""
     whole = column.detach().to("cpu", torch.int64)
     return whole if whole.dtype == column.dtype else torch.where(whole == column.cpu(), whole, -1)

@@ -56,7 +56,7 @@ Floats = NDArray[numpy.float64]
 
 @dataclass(frozen=True)
 class Budget:
-    """The probability `total` of one or more false alarms, shared equally by a number of tests."""
+    """Probability `total` of one or more false alarms, shared equally by a number of tests."""
 
     total: float = 1e-9
     tests: int = 1
@@ -85,7 +85,7 @@ class Budget:
 
 
 SMALLEST, LARGEST = 256, 65536
-"""The numbers of outcomes between two looks at the evidence, at first and later on."""
+"""Numbers of outcomes between two looks at the evidence, at first and later."""
 
 
 def batch_sizes(budget: int, *, smallest: int = SMALLEST, largest: int = LARGEST) -> Iterator[int]:
@@ -103,13 +103,14 @@ def batch_sizes(budget: int, *, smallest: int = SMALLEST, largest: int = LARGEST
 # --- evidence against a law -----------------------------------------------------------------
 
 CONCENTRATIONS = (1e2, 1e3, 1e4, 1e5, 1e6, 1e7)
-"""Chi-square distances m / c, for m bins, between the null and the laws that are bet on: each c."""
+"""Concentrations c: with m bins, bets are on laws at the chi-square distance m / c from the
+null."""
 
 STAKES = tuple(0.5 / 2**i for i in range(9))
-"""The shares of the wealth that are staked on a mean, from far to near alternatives."""
+"""Shares of the wealth to bet on a mean, from far to near alternatives."""
 
 RARE, FREQUENT = 10, 0.01
-"""Bins have at least `RARE` times the tolerance, because smaller ones show little but the
+"""Size of bins: at least `RARE` times the tolerance, because smaller bins show little but the
 tolerance; bins of at least `FREQUENT` stay unchanged for every tolerance."""
 
 
@@ -170,7 +171,7 @@ def null(law: Floats, *, tolerance: float = 0.0, forbidden: Collection[int] = ()
 
 @dataclass(frozen=True)
 class Wealth:
-    """The counts so far, and the gain of the bets on them."""
+    """Counts so far, and the gain of the bets on them."""
 
     counts: Floats
     """[bins]"""
@@ -277,7 +278,7 @@ def log_evidence_off(counts: Floats, mean: float, tolerance: float) -> float:
 # --- how far off the truth can be -----------------------------------------------------------
 
 MISSED = 1e-6
-"""The probability that an upper bound is too low at any of its looks."""
+"""Probability that an upper bound is too low at any of its looks."""
 
 
 def distance(law: Floats, counts: Floats) -> float:
@@ -302,7 +303,7 @@ def upper_bound(observed: float, outcomes: int, *, look: int, span: float = 1.0)
 
 @dataclass(frozen=True)
 class Outlook:
-    """A forecast of the log evidence: its mean, nearly its median, and its standard deviation."""
+    """Forecast of the log evidence: its mean, nearly its median, and its standard deviation."""
 
     mean: float
     deviation: float
@@ -460,7 +461,7 @@ def shifted(law: Floats, shift: float) -> Floats:
 def detectable(
     after: Callable[[float], Outlook], threshold: float, *, power: float = 0.9, largest: float = 1.0
 ) -> float:
-    """Return the smallest bias up to `largest` that is found with the power; infinity for none."""
+    """Return the smallest bias up to `largest` that is found with the power, or infinity."""
     low, high = 0.0, largest
     if after(high).power(threshold) < power:
         return inf

@@ -6,12 +6,12 @@ computes by runs of the same program with real random numbers. An outcome x of a
 is turned into F(x-) + V w(x), F being the running sum in a fixed order and V uniform: a number that
 is uniform on [0, 1) if the law is correct, whatever the law is. One histogram counts all of these
 numbers, with a bin for outcomes that the law excludes, and gives one e-process (`statistics`): it
-detects a fault that moves all laws a little, where each law by itself would show gross faults only.
+detects a fault that moves all laws a little, while each law alone would show only gross faults.
 
 Calls of one row and rows of one call are counted separately: a program may take a different branch
 for one row, and rows of one call may disturb each other.
 
-The comparison covers whole numbers, also those given as floats, and words: other floats may be
+The comparison covers whole numbers, also those given as floats, and messages: other floats may be
 rounded differently in a real run.
 """
 
@@ -43,21 +43,21 @@ from draftproof.reference.law import Law
 from draftproof.reference.rational import Rational, rational
 
 BINS = 16
-"""The bins of the histogram, without the extra one for outcomes that the laws exclude."""
+"""Bins of the histogram, without the extra bin for outcomes that the laws exclude."""
 
 TOLERANCE = 2.0**-14
-"""The allowed distance of a real law from the computed one, in total variation.
+"""Allowed distance of a real law from the computed one, in total variation.
 
-The lane takes noise as ideal. In float32 noise has a grid of 2**-24, and where the clocks of a race
+The lane takes noise as ideal. In float32 noise has a grid of 2**-24, and if the clocks of a race
 are closer than 32 roundings, rounding decides: a run that draws twenty numbers, or races ten times
 among a dozen tokens, is off by less than a thousand roundings.
 """
 
 _LOOSE = rational("1/1024")
-"""The largest uncertainty of a law that is still compared with real runs."""
+"""Largest uncertainty of a law that is still compared with real runs."""
 
 MOST = 4096
-"""The most real runs of one law, whatever `Held.times` asks for."""
+"""Maximum number of real runs of one law, whatever `Held.times` asks for."""
 
 _Counts = NDArray[numpy.int64]
 
@@ -68,23 +68,23 @@ def _nothing() -> _Counts:
 
 @dataclass
 class Held:
-    """Real runs of some laws: counts by bin, the last for what the laws exclude."""
+    """Real runs of some laws: counts by bin, with a last bin for outcomes that the laws exclude."""
 
     random: numpy.random.Generator
     times: int | None = None
     """The factor on the usual number of runs, up to `MOST` runs of a law; None for 1."""
     alone: _Counts = field(default_factory=_nothing)
-    """Counts of calls like the watched ones: of one row, where the law is that of a row."""
+    """Counts of calls like the watched calls: of one row, if the law is that of a row."""
     rows: _Counts = field(default_factory=_nothing)
     """Counts of rows of one call."""
     generators: dict[str, torch.Generator] = field(default_factory=dict)
 
     def forget(self) -> None:
-        """Start the counts anew, because a lane proved blind and the next one begins."""
+        """Start the counts anew, because a lane proved blind and the next lane begins."""
         self.alone, self.rows = _nothing(), _nothing()
 
     def counted(self, lane: str) -> dict[str, Any]:
-        """Return the counts in the form of evidence, nothing where there were no runs."""
+        """Return the counts in the form of evidence, empty if there were no runs."""
         if not (self.alone.any() or self.rows.any()):
             return {}
         return {"lane": lane, "alone": self.alone.tolist(), "rows": self.rows.tolist()}
@@ -120,7 +120,7 @@ def holding_nothing() -> Iterator[None]:
 
 
 def fresh_generator(device: str | torch.device) -> torch.Generator:
-    """Return a generator for a request: a new one, or in real runs one that goes on."""
+    """Return a generator for a request: a new one, or in real runs one that continues."""
     held = _RUNNING.get()
     if held is None:
         # Under the exact lane torch's own gives the seed that one has which the program makes.
@@ -155,10 +155,10 @@ def hold(
     one: Callable[[], Hashable],
     many: Callable[[int], Mapping[Hashable, int]] | None,
 ) -> None:
-    """Compare a law with real runs, if these are enabled.
+    """Compare a law with real runs, if enabled.
 
-    `one()` returns the outcome of a real run. There are `alone` such runs, on average where that is
-    no whole number. `many(n)` counts the outcomes of n `rows` of one call; it is None where there
+    `one()` returns the outcome of a real run. There are `alone` such runs, on average if that is
+    not a whole number. `many(n)` counts the outcomes of n `rows` of one call; it is None if there
     is no such call.
     """
     held = _HELD.get()
@@ -213,7 +213,7 @@ def _comparable(outcome: Any) -> Hashable:
 
 
 _ROUNDED = 2.0**-10
-"""A float as near as this to a whole number counts as that accepted length or token."""
+"""Largest distance of a float from a whole number that counts as that accepted length or token."""
 
 
 # --- what it came to --------------------------------------------------------------------------

@@ -1,8 +1,8 @@
-"""The conformance matrix: verdicts on the world's verifiers, version by version.
+"""Conformance matrix: verdicts on released verifiers, version by version.
 
 A row is a version of an implementation, for one algorithm. `certify` judges every row, like any
 adapter, in a separate process: engines are imported without some of their parts, and one engine may
-need a part that another leaves out. The figures of a row come from its certificate.
+need a part that another engine leaves out. The figures of a row come from its certificate.
 """
 
 from __future__ import annotations
@@ -36,21 +36,21 @@ from draftproof.spec import FileTooLarge, require_small, validate
 from draftproof.spec.reading import MOST_DEPTH, MOST_DIGITS
 
 SEED = 0
-"""The seed for sampled tests, fixed so that a matrix can be reproduced."""
+"""Seed for sampled tests, fixed so that a matrix can be reproduced."""
 
 
 class InvalidRows(ValueError):
-    """A file without valid rows; the message says what is wrong, and where."""
+    """Error of a file without valid rows; the message says what is wrong, and where."""
 
 
 MOST_TOML = 2**18
-"""The most bytes of a file of rows. The shipped file has a 16th of that."""
+"""Maximum size of a file of rows, in bytes; the shipped file has a 16th of that."""
 
 # Python's reader takes time by the square of the parts of a key.
 _LONG_KEY = re.compile(rb"""(?:\.[ \t]*(?:[\w-]+|"[^"\n]*"|'[^'\n]*')[ \t]*){16}""")
 
 _MALFORMED, _UNJUDGED = 5, 3
-"""Exit codes of `certify`: the folder has other evidence; the adapter cannot be judged."""
+"""Exit codes of `certify`: the folder has different evidence; the adapter cannot be judged."""
 
 _UNDECIDED = "could not be judged"
 
@@ -68,19 +68,19 @@ class MatrixRow:
     """The place of the adapter, empty for a row without one."""
     mode: str = "quick"
     cases: tuple[str, ...] = ()
-    """Patterns of the cases that the row is asked, as in `Campaign`; none for all of the mode."""
+    """Patterns of the cases to judge, as in `Campaign`; empty for all cases of the mode."""
     why: str = ""
-    """The reason why the row is not asked the other cases."""
+    """The reason why the other cases are not judged."""
     lanes: tuple[str, ...] = ()
-    """The lanes that may decide, none for all."""
+    """The lanes that may decide; empty for all."""
     note: str = ""
-    """The stand-ins for the parts of the engine that the verifier would use."""
+    """The stubs for parts of the engine that the verifier would use."""
     design: str = ""
     """The documented design that makes the verifier lossy, so that the loss is not a fault."""
     cause: str = ""
-    """The cause of its fault, where there is one and it is understood."""
+    """The cause of its fault, if it has a fault and the cause is known."""
     report: str = ""
-    """The name of the report on its fault, and of the script that shows the fault."""
+    """The name of the report on its fault, and of the script that reproduces it."""
     missing: str = ""
     """The reason why the verifier cannot run here at all."""
     unfetched: str = ""
@@ -100,14 +100,14 @@ class JudgedRow:
 def read_rows(content: bytes, name: str) -> list[MatrixRow]:
     """Return the rows of a TOML file, which follows the schema "rows". Raises `InvalidRows`."""
     if len(content) > MOST_TOML:
-        raise InvalidRows(f"{name} has more than {MOST_TOML:,} bytes, the most that are read")
+        raise InvalidRows(f"{name} exceeds the limit of {MOST_TOML:,} bytes")
     if _LONG_KEY.search(content):
-        raise InvalidRows(f"{name} has a key of more than 16 parts, the most that are read")
+        raise InvalidRows(f"{name} has a key of more than 16 parts, which is the limit")
     try:
         document = _parsed(content.decode("utf-8"))
         validate(document, "rows")
     except ValueError as error:
-        raise InvalidRows(f"{name} has no rows: {error}") from None
+        raise InvalidRows(f"{name} has no valid rows: {error}") from None
     rows = [
         MatrixRow(**{key: _frozen(value) for key, value in each.items()})
         for each in document["row"]
@@ -124,7 +124,7 @@ def _parsed(text: str) -> dict[str, Any]:
         document = tomllib.loads(text)
     except RecursionError:
         raise FileTooLarge(
-            f"it has more than {MOST_DEPTH} lists and tables in each other, the most that are read"
+            f"it nests lists and tables more than {MOST_DEPTH} deep, which is the limit"
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError):
         raise
@@ -145,7 +145,7 @@ def _integers(value: Any) -> Iterator[int]:
             yield from _integers(each)
 
 
-_LONG_NUMBER = f"a number of it has more than {MOST_DIGITS} digits, the most that are read"
+_LONG_NUMBER = f"it has a number of more than {MOST_DIGITS} digits, which is the limit"
 
 
 def _frozen(value: Any) -> Any:
@@ -153,10 +153,10 @@ def _frozen(value: Any) -> Any:
 
 
 def judged(rows: Sequence[MatrixRow], folder: Path, *, jobs: int = 1) -> Iterator[JudgedRow]:
-    """Judge rows, `jobs` at a time, and yield the outcome of each as soon as it is known.
+    """Judge rows, `jobs` at a time, and yield the outcome of each row as soon as it is known.
 
-    Evidence goes to the folder; rows whose evidence is already there are not judged again. Raises
-    `OSError` if it cannot be written.
+    Evidence goes to the folder; rows with existing evidence are not judged again. Raises `OSError`
+    if the evidence cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
     with ThreadPoolExecutor(jobs) as pool:
@@ -217,7 +217,9 @@ def _reason(said: str) -> str:
     """Return the last error in the output of a command."""
     errors = [line for line in said.splitlines() if line.startswith("Error: ")]
     return (
-        errors[-1].removeprefix("Error: ") if errors else said.strip()[-300:] or "it said nothing"
+        errors[-1].removeprefix("Error: ")
+        if errors
+        else said.strip()[-300:] or "it printed nothing"
     )
 
 
@@ -229,7 +231,7 @@ PASSES, PASSES_SOME = CONCLUSIONS[PASS], CONCLUSIONS[PARTIAL]
 
 
 def line(found: JudgedRow) -> dict[str, Any]:
-    """Return a line of the matrix, in the form of its file."""
+    """Return a line of the matrix, following the schema of its file."""
     row = found.row
     told = {name: vars(row)[name] for name in ("name", "engine", "version", "algorithm")}
     told |= {name: vars(row)[name] or None for name in ("note", "design", "cause", "report")}
@@ -301,7 +303,7 @@ def changes(before: Sequence[Mapping[str, Any]], now: Sequence[Mapping[str, Any]
     for then in before:
         name = then["name"]
         if name not in own:
-            told.append(f"{name} is no row any more")
+            told.append(f"{name}: row removed")
         elif then["judged"] and own[name]["judged"]:
             told += [
                 f"{name}: {change}" for change in _changed(then["judged"], own[name]["judged"])
@@ -314,6 +316,6 @@ def _changed(then: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[str]:
         {each["id"]: each["verdict"] for each in judged["requirements"]} for judged in (then, now)
     )
     for identity in sorted({*was, *is_now}):
-        before, after = (each.get(identity, "not there") for each in (was, is_now))
+        before, after = (each.get(identity, "absent") for each in (was, is_now))
         if before != after:
-            yield f"{identity} was {before}, and is {after}"
+            yield f"{identity} was {before}, is now {after}"

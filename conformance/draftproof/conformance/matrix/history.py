@@ -1,8 +1,8 @@
-"""Histories: the verdicts on a method of an engine, version by version, and where they changed.
+"""Histories: verdicts on a method of an engine, version by version, and their changes.
 
-Versions whose adapters have the same files are one *text*, which is judged once. Where a history
-is *halved*, only as many texts are judged as it takes to find between which two a verdict changed:
-the texts between two with the same verdict are presumed to have it, and it is said that they are.
+Neighbouring versions whose adapters have the same files are one *text*, which is judged once. A
+*halved* history is bisected: texts between two texts with the same verdict are presumed to have
+that verdict, and are marked so.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class SameFiles:
 
 @dataclass(frozen=True)
 class UnreadHistory:
-    """A version whose adapter cannot be made: in which way, and why."""
+    """A version whose adapter cannot be made, with the kind of outcome and the reason."""
 
     version: Past
     outcome: str
@@ -41,7 +41,7 @@ class UnreadHistory:
 def texts_of(past: Sequence[Past]) -> Iterator[SameFiles | UnreadHistory]:
     """Yield the texts of versions in the order of their first ones; each version is read once.
 
-    Neighbours with the same files are one text: what comes back later is another one.
+    Neighbours with the same files are one text; the same files after a gap are a new text.
     """
     os.environ.update({k: v for k, v in interpreting().items() if k not in os.environ})
     own: list[Past] = []
@@ -66,7 +66,7 @@ def texts_of(past: Sequence[Past]) -> Iterator[SameFiles | UnreadHistory]:
 
 
 def _why(error: BaseException) -> str:
-    """Return the words of what prevented that an adapter was made."""
+    """Return the reason why an adapter could not be made."""
     return str(error.__cause__ or error)
 
 
@@ -79,10 +79,10 @@ def verdicts(
     is_halved: bool = False,
     jobs: int = 1,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the digests of texts, each with the line that a matrix has of it.
+    """Yield the digests of texts, each with its line of a matrix.
 
-    Evidence goes to the folder, by digest: a text that is there is not judged again. Raises
-    `OSError` if it cannot be written.
+    Evidence goes to the folder, by digest; a text with existing evidence is not judged again.
+    Raises `OSError` if the evidence cannot be written.
     """
     method = package.methods[name]
     rows = {text.digest: _row(package, name, method, text) for text in texts}
@@ -132,7 +132,7 @@ def document(
     *,
     source: str = "",
 ) -> dict[str, Any]:
-    """Return a history in the form of its file: every version, and every change of the verdict."""
+    """Return a history following the schema of its file: every version, and every change."""
     versions = [version for each in read for version in _versions(each, told)]
     _presume(versions)
     return {
@@ -194,7 +194,7 @@ def _distance(row: Mapping[str, Any]) -> float | None:
 
 
 def _presume(versions: list[dict[str, Any]]) -> None:
-    """Give versions that were not judged the verdict of the last one before them that was."""
+    """Give each unjudged version the verdict of the last judged version before it."""
     last = None
     for version in versions:
         if version["outcome"] is None and last is not None:

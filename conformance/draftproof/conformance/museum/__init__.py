@@ -1,1 +1,1 @@
-"""Deliberately wrong verifiers, the kill matrix of their faults, and test vectors."""
+"""Museum of deliberately wrong verifiers, the kill matrix of their faults, and test vectors."""

@@ -1,4 +1,4 @@
-"""The kill matrix: the requirements that catch each mutant, lane by lane."""
+"""Kill matrix: the requirements that catch each mutant, lane by lane."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def kill_matrix(
     jobs: int = 1,
     progress: Progress,
 ) -> tuple[KillRow, ...]:
-    """Judge mutants and controls on each of the lanes by itself.
+    """Judge mutants and controls on each of the lanes alone.
 
     A mutant is judged by the requirements that must catch it, quick cases first, each until it
     catches the mutant; a control by all requirements on all cases. If none of the lanes can decide
@@ -104,7 +104,7 @@ def _judged(exhibit: Exhibit, lanes: Sequence[str], terms: Terms) -> KillRow:
 
 
 def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
-    """Return True if some lane decided a requirement, and every lane that did killed."""
+    """Return True if a lane decided a requirement, and all deciding lanes killed the exhibit."""
     verdicts = {cell.verdict for cell in cells if cell.requirement == requirement}
     return verdicts - {UNDECIDED, BLIND} == {KILLED}
 

@@ -1,1 +1,1 @@
-"""The protocol: requests to adapters, their results, and the loading of adapters."""
+"""Protocol between Draftproof and adapters: requests, results, and the loading of adapters."""

@@ -42,15 +42,14 @@ class Request:
     noise: Mapping[str, Tensor] | None = None
     """The random numbers to use, by the names that the adapter declares in `noise`."""
     branching: tuple[int, ...] | None = None
-    """The number of tokens drawn after every context, by its depth, None where the K paths part at
-    the root alone; given to adapters that take trees. Paths come in the order of the leaves."""
+    """The number of tokens drawn after every context, by its depth, None if the K paths branch only
+    at the root; given to adapters that take trees. Paths come in the order of the leaves."""
     state: Mapping[str, Tensor] | None = None
-    """[B, ...] each: the `Result.state` that the previous iteration left of each row, None in the
-    first iteration; given to adapters that leave a state. The target's rows are still the target's
-    own."""
+    """[B, ...] each: the `Result.state` that the previous iteration left for each row, None in the
+    first iteration; given to adapters that leave a state. The target's rows are unmodified."""
     generators: tuple[torch.Generator, ...] | None = None
-    """The generator of each of the B rows, in place of `generator`, which is None then; given to
-    adapters that take one for each row."""
+    """The generator of each of the B rows, in place of `generator`, which is then None; given to
+    adapters that take a generator per row."""
 
 
 @dataclass(frozen=True)
@@ -84,13 +83,14 @@ class DraftRequest:
     top_p: float = 1.0
     """Only the most probable tokens that together reach `top_p` are drafted, 1 for all."""
     branching: tuple[int, ...] | None = None
-    """The number of tokens to draw after every context, by depth; None to part only at the root."""
+    """The number of tokens to draw after every context, by depth; None to branch only at the
+    root."""
     generator: torch.Generator | None = None
 
 
 @dataclass(frozen=True)
 class DraftResult:
-    """The drafted paths, and the draft law that the drafter declares to the verifier."""
+    """Drafted paths, and the draft law that the drafter declares to the verifier."""
 
     draft_tokens: Tensor
     """[B, K, L] int64: the drafted paths."""
@@ -100,7 +100,7 @@ class DraftResult:
 
 @dataclass(frozen=True)
 class TextRequest:
-    """One text for the pipeline around the verifier to write, with toy models of its own.
+    """Text for the pipeline around the verifier to write, with its own toy models.
 
     The logits of the models are at most 2.8 in absolute value, and equal for equal texts, however a
     text is processed. The adapter can make the models in the first call for a vocabulary, and keep
@@ -112,7 +112,7 @@ class TextRequest:
     horizon: int
     """The number of tokens to write after any prompt; no token ends the text early."""
     assisted: bool = True
-    """True where drafts are verified; False where the target samples the text by itself."""
+    """True to verify drafts; False to sample the text from the target alone."""
     temperature: float = 1.0
     """Logits are divided by `temperature`, which is positive."""
     top_k: int = 0
@@ -120,7 +120,7 @@ class TextRequest:
     top_p: float = 1.0
     """Only the most probable tokens that together reach `top_p` are written, 1 for all."""
     generator: torch.Generator | None = None
-    """The generator to draw from, where the pipeline takes one."""
+    """The generator to draw from, if the pipeline takes a generator."""
 
 
 @runtime_checkable
@@ -133,8 +133,8 @@ class Adapter(Protocol):
       it owes; a torch dtype or its name;
     * `device` (default "cpu");
     * `dtypes` (default `dtype` alone): all dtypes of rows that it takes;
-    * `arithmetic` (default: that of its rows): the dtype that it computes in where its rows are of
-      a shorter one, by whose rounding alone it is judged then;
+    * `arithmetic` (default: that of its rows): the dtype in which it computes rows of a shorter
+      dtype; the suite then allows only the rounding of `arithmetic`;
     * `max_drafts` (default 1): the largest K that it takes;
     * `scheme` (default "iid"): how the siblings of several drafts are drawn together;
     * `batch` (default True): False if it takes one row at a time, B = 1;
@@ -165,7 +165,7 @@ class Adapter(Protocol):
 
     @property
     def algorithm(self) -> str | None:
-        """The name of one of the reference's algorithms.
+        """The name of a reference algorithm.
 
         None for the adapter's own algorithm, which only the requirements without a reference judge.
         """
@@ -175,50 +175,52 @@ class Adapter(Protocol):
 
 
 class AdapterLost(BaseException):
-    """The adapter can no longer answer: its process ended, hangs, or breaks the protocol.
+    """Error of an adapter that can no longer answer: its process ended, hangs or broke the rules.
 
-    The message says why. It is not an `Exception`, so that no lane takes it for an outcome.
+    The message gives the reason. It is not an `Exception`, so that no lane mistakes it for an
+    outcome.
     """
 
 
 class Unfetched(RuntimeError):
-    """Raised by an adapter's module whose program could not be fetched; the message says why."""
+    """Error for an adapter module to raise if its program could not be fetched, with the reason."""
 
 
 class UnknownAdapter(LookupError):
-    """A name does not lead to an adapter: a usage error."""
+    """Error of a name that does not lead to an adapter: a usage error."""
 
 
 class AdapterFailed(RuntimeError):
-    """An adapter exists, but could not be made ready to run."""
+    """Error of an existing adapter that could not be made ready to run."""
 
 
 class FailsEverywhere(AdapterFailed):
-    """An adapter runs, but no case ever ends in an emission."""
+    """Error of an adapter that runs, but returns an emission on no case."""
 
 
 class InvalidAdapter(TypeError):
-    """An object does not follow the adapter protocol; the message says where."""
+    """Error of an object that does not follow the adapter protocol; the message says where."""
 
 
 CONTIGUOUS = "contiguous"
-"""The layout that every adapter takes."""
+"""Layout that every adapter takes."""
 
 LAYOUTS = (*(CONTIGUOUS, "transposed", "sliced", "offset", "stepped", "interleaved", "expanded"),)
-"""The layouts of tensors: row-major from the start of its memory; with its sides in reverse order
-there; as the first part of longer rows; from a later place on; with a gap behind every entry;
-with other requests between its own; with equal entries along a side in one place (stride 0)."""
+"""Layouts of tensors: row-major from the start of its memory; the same with its sides in reverse
+order; the first part of longer rows; from a later offset; with a gap after every entry; between the
+entries of other requests; with equal entries along a side stored once (stride 0)."""
 
 STORED = (CONTIGUOUS, "offset", "strided", "expanded")
 """The forms in memory of a request: that of its tensor that is farthest from the plain one."""
 
 GENERATED = ("given", "own", "none")
-"""The sources of a request's random numbers: one generator, one for each row, the global one."""
+"""Sources of a request's random numbers: one generator, one generator per row, the global
+generator."""
 
 
 @dataclass(frozen=True)
 class Declaration:
-    """The declaration of an adapter, defaults filled in."""
+    """Declaration of an adapter, with defaults filled in."""
 
     name: str
     version: str
@@ -234,25 +236,25 @@ class Declaration:
     logits: bool
     trees: bool
     drafts: bool
-    """True where the adapter has a method `draft`."""
+    """True if the adapter has a method `draft`."""
     noise: Mapping[str, tuple[str | int, ...]] = field(default_factory=dict, hash=False)
     undefined: Mapping[str, str] = field(default_factory=dict, hash=False)
     generates: bool = False
-    """True where the adapter has a method `generate`."""
+    """True if the adapter has a method `generate`."""
     arithmetic: str | None = None
-    """The dtype in which shorter rows are computed, None for the rows' own."""
+    """The dtype in which the adapter computes shorter rows, None for the rows' own dtype."""
     layouts: tuple[str, ...] = LAYOUTS
     generators: bool = False
 
 
 INVALID_INPUTS = ("nan", "negative", "unnormalised", "shape", "token")
-"""The kinds of invalid input, in the order of the trials."""
+"""Kinds of invalid input, in the order of the trials."""
 
 NOISE_LAWS = ("uniform", "exponential")
-"""The laws of the noise that an adapter can ask for."""
+"""Laws of the noise that an adapter can request."""
 
 DTYPES = ("float64", "float32", "float16", "bfloat16")
-"""The dtypes in which rows can be given."""
+"""Dtypes in which rows can be given."""
 
 
 def declaration(adapter: Any) -> Declaration:
@@ -308,7 +310,7 @@ def declaration(adapter: Any) -> Declaration:
 
 @dataclass(frozen=True, eq=False)
 class Program:
-    """A verifier under test: an adapter, and what it declared when it was loaded."""
+    """Verifier under test: an adapter, and its declaration from the time of loading."""
 
     adapter: Adapter
     declared: Declaration
@@ -320,11 +322,11 @@ def program_of(adapter: Any) -> Program:
 
 
 OWN = "own"
-"""The name of an algorithm that the reference does not have, and that has no name."""
+"""Name of an unnamed algorithm that the reference does not have."""
 
 
 def _algorithm(adapter: Any) -> str:
-    """Return the name of the adapter's algorithm. It must not resemble a different algorithm's."""
+    """Return the name of the adapter's algorithm, which must not resemble another algorithm's."""
     if not hasattr(adapter, "algorithm"):
         raise InvalidAdapter(
             f"an adapter needs 'algorithm', the name of one that `draftproof list` has, or None "

@@ -1,4 +1,4 @@
-"""The loading of adapters and algorithms by their names on the command line."""
+"""Loading of adapters and algorithms by their names on the command line."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ from draftproof.reference.verifiers import Algorithm, algorithm_named
 
 @cache
 def built_in() -> dict[str, str]:
-    """Return the installed adapters by name, with their places; Draftproof's come first.
+    """Return the installed adapters by name, with their places; Draftproof's own come first.
 
-    They are entry points of the group "draftproof.adapters", of any distribution. A name used twice
-    means the first adapter that has it.
+    They are entry points of the group "draftproof.adapters", of any distribution. If several
+    adapters have the same name, the first of them counts.
     """
     found = sorted(entry_points(group=GROUP), key=lambda each: not each.value.startswith(GROUP))
     places: dict[str, str] = {}
@@ -48,17 +48,17 @@ def built_in() -> dict[str, str]:
 
 
 GROUP = "draftproof.adapters"
-"""The group of entry points, and the package of the adapters that Draftproof installs."""
+"""Group of entry points, and package of the adapters that Draftproof installs."""
 
 HARNESS = "harness:"
-"""The prefix in the names of programs, which Draftproof asks over their stdin and stdout."""
+"""Prefix in the names of programs, which Draftproof asks over their stdin and stdout."""
 
 
 def load_adapter(name: str) -> Adapter:
     """Return the adapter of an installed name, "package.module:attribute" or "./file.py:attribute".
 
-    The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND" is a
-    program of any language, which is started (`draftproof.conformance.protocol.harness`). Raises
+    The attribute is an adapter, or a class that makes one without arguments. "harness:COMMAND"
+    starts a program in any language (`draftproof.conformance.protocol.harness`). Raises
     `UnknownAdapter` if there is no such adapter, `AdapterFailed` if the adapter cannot be imported,
     made or started, `InvalidAdapter` if it does not follow the protocol.
     """
@@ -90,7 +90,7 @@ def load_program(name: str) -> Program:
 
 
 def other_backend(adapter: Any) -> Adapter | None:
-    """Return the other backend that an adapter declares (`same_as`), None where there is none.
+    """Return the other backend that an adapter declares (`same_as`), or None.
 
     Raises as `load_adapter` does.
     """
@@ -99,7 +99,7 @@ def other_backend(adapter: Any) -> Adapter | None:
 
 
 def twin_of(adapter: Any) -> Adapter | None:
-    """Return the other backend of an adapter, None where there is none or it does not load."""
+    """Return the other backend of an adapter, or None if there is none or it does not load."""
     try:
         return other_backend(adapter)
     except Exception:
@@ -135,7 +135,7 @@ def _verifiers(file: Path) -> list[str]:
 
 
 def _defined(file: Path) -> list[ast.stmt]:
-    """Return the statements of a file, none where the file cannot be read."""
+    """Return the statements of a file, empty if the file cannot be read."""
     try:
         return ast.parse(file.read_bytes()).body
     except (OSError, SyntaxError, ValueError):
@@ -143,7 +143,7 @@ def _defined(file: Path) -> list[ast.stmt]:
 
 
 def name_from(folder: Path, name: str) -> str:
-    """Return a name that leads to the adapter from every folder, from a name that does in one."""
+    """Return a name that leads to the adapter from every folder, given its name in one folder."""
     place, _, attribute = name.rpartition(":")
     is_file = place.endswith(".py") and not name.startswith(HARNESS)
     return f"{folder / place}:{attribute}" if is_file else name
@@ -187,7 +187,7 @@ def files_of(adapter: Any) -> tuple[Path, ...]:
 
 
 def load_algorithm(name: str) -> Algorithm:
-    """Return a reference algorithm, or that of a verifier's text at ./file.py:function.
+    """Return a reference algorithm, or the verifier function at ./file.py:function.
 
     The function has the form of those of `draftproof.reference.verifiers`, and may run on every
     draft law. Raises `Unsupported`, `UnknownAdapter` or `AdapterFailed`.
@@ -263,7 +263,7 @@ def _own(name: str, verify: Callable[..., Any]) -> Callable[..., Emission]:
 
 
 def _problem(found: Any, instance: Instance) -> str | None:
-    """Describe the error in the result of a user's verifier, None where there is none."""
+    """Describe the error in the result of a user's verifier, None if it is valid."""
     if not isinstance(found, Emission):
         return f"a {type(found).__name__}"
     accepted: Any = found.accepted
@@ -338,7 +338,7 @@ def _from_file(path: Path) -> ModuleType:
 
 
 def _told(error: BaseException) -> str:
-    """Return the words for an error, its place in the program, and the extra to install for it."""
+    """Return a description of an error, its place in the program, and the missing extra."""
     place = place_of(error)
     told = told_of(caught(error)) + (f" ({place})" if place else "")
     # An adapter may say in its own words that something is missing.
@@ -356,4 +356,4 @@ _EXTRAS = {
     "mlx": "engines",
     "hypothesis": "search",
 }
-"""The extras that bring the modules that adapters import, by module."""
+"""Extras that install the modules that adapters import, by module."""

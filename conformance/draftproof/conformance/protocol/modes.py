@@ -1,11 +1,11 @@
-"""Modes: how many cases a campaign asks."""
+"""Modes: the cases that a campaign judges."""
 
 from __future__ import annotations
 
 from draftproof.reference.errors import Unsupported
 
 MODES = ("quick", "standard", "certify")
-"""Each mode also asks the cases of the modes before it; certify skips nothing."""
+"""Modes in order; each includes the cases of the modes before it, and certify skips nothing."""
 
 
 def modes_up_to(mode: str) -> tuple[str, ...]:

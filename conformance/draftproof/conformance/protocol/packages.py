@@ -18,28 +18,28 @@ from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapte
 from draftproof.conformance.protocol.raising import told_of
 
 GROUP = "draftproof.engines"
-"""The group of entry points."""
+"""Group of entry points."""
 
 
 class Method(Protocol):
-    """A way in which an engine verifies, and how it is judged where nobody says how."""
+    """Way in which an engine verifies, and how to judge it by default."""
 
     algorithm: str
     needs: Mapping[str, str]
-    """The files that have it, any of them, each with a text that is in it."""
+    """The files that can contain the method, each with a text that must occur in it."""
     versions: str
-    """The versions that its adapter judges, in words."""
+    """Description of the versions that the adapter judges."""
     mode: str
     cases: tuple[str, ...]
-    """Patterns of the cases that are asked, none for all."""
+    """Patterns of the cases to judge, empty for all."""
     why: str
-    """The reason why the others are not asked."""
+    """The reason why the other cases are not judged."""
     note: str
-    """The stand-ins for parts of the engine."""
+    """The stubs for parts of the engine."""
 
 
 class Past(Protocol):
-    """A version that was: a release and its day, or a commit, its day and its subject."""
+    """Earlier version: a release and its day, or a commit, its day and its subject."""
 
     version: str
     day: str
@@ -48,7 +48,7 @@ class Past(Protocol):
 
 
 class Package(Protocol):
-    """An engine's package: its name in an index, its title, and its methods by name."""
+    """Package of an engine: its name in an index, its title, and its methods by name."""
 
     name: str
     title: str
@@ -57,18 +57,18 @@ class Package(Protocol):
     methods: Mapping[str, Method]
 
     def judged(self, source: str = "") -> Mapping[str, str]:
-        """Return the adapters of the methods that a source has, the installed package without."""
+        """Return the adapters of the methods in a source, or in the installed package."""
 
     def place(self, method: str, where: str) -> str:
-        """Return the adapter of a method, of a place such as "@PATH", of the installed without."""
+        """Return the adapter of a method at a place, such as "@PATH", or as installed."""
 
     def past(self, method: str, *, since: date, source: str = "") -> Sequence[Past]:
-        """Return the releases, or a checkout's commits that touched the method, since a day."""
+        """Return the releases since a day, or a checkout's commits that touched the method."""
 
 
 @cache
 def packages() -> Mapping[str, Package]:
-    """Return the packages by name; a name used twice means the first that has it."""
+    """Return the packages by name; if a name occurs twice, its first package counts."""
     found: dict[str, Package] = {}
     for each in entry_points(group=GROUP):
         for name, package in each.load().items():
@@ -79,10 +79,10 @@ def packages() -> Mapping[str, Package]:
 def adapters_of(name: str, source: str = "") -> dict[str, Method] | None:
     """Return the adapters that ENGINE or ENGINE:METHOD stands for, None if it names no engine.
 
-    `source` is a checkout, an installed tree or a wheel; PATH#COMMIT a commit of a checkout.
-    Without it they are those of the installed package. Raises `UnknownAdapter` if the engine has no
-    such method, or the source cannot be named, `AdapterFailed` if there is no such source, or no
-    method in it.
+    `source` is a checkout, an installed tree or a wheel; PATH#COMMIT is a commit of a checkout. The
+    default source is the installed package. Raises `UnknownAdapter` if the engine has no such
+    method, or the source cannot be named, `AdapterFailed` if there is no such source, or no method
+    in it.
     """
     engine, _, method = name.partition(":")
     package = packages().get(engine)
@@ -107,7 +107,7 @@ def adapters_of(name: str, source: str = "") -> dict[str, Method] | None:
 
 
 def interpreting() -> dict[str, str]:
-    """Return the environment in which Triton interprets kernels, unless there is a GPU for them."""
+    """Return the environment in which Triton interprets kernels; empty if a GPU can run them."""
     try:
         import torch
     except ModuleNotFoundError:

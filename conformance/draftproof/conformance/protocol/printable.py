@@ -1,4 +1,4 @@
-"""Foreign text, such as names and errors, made safe to keep in evidence and to show."""
+"""Untrusted text, such as names and errors, made safe to store in evidence and to print."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 
 def printable(text: str) -> str:
-    """Return the text on one line, in characters that can be printed.
+    """Return the text on one line, in printable characters.
 
     White space becomes spaces; other unprintable characters, such as control characters of a
-    terminal, marks of the direction of writing, and halves of surrogate pairs, become U+FFFD.
+    terminal, marks of writing direction, and halves of surrogate pairs, become U+FFFD.
     """
     if text.isprintable():
         return text
@@ -23,7 +23,7 @@ def printable(text: str) -> str:
 def unobeyed(text: str) -> str:
     """Return the text with a space inside every command of a GitHub workflow.
 
-    A workflow's log obeys a line that begins with "::", and "##[" anywhere in a line.
+    A workflow's log executes a line that begins with "::", and "##[" anywhere in a line.
     """
     return _WORKFLOW_COMMAND.sub(r"\g<0> ", text)
 

@@ -15,19 +15,19 @@ from draftproof.conformance.protocol.adapter import AdapterLost
 from draftproof.conformance.protocol.printable import printable, unobeyed
 
 _ASKED = "DRAFTPROOF_TRACEBACK"
-"""The environment variable that makes worker processes show tracebacks."""
+"""Environment variable that makes worker processes show tracebacks."""
 
 
 MOST_TOLD = 4_000
-"""The most characters shown of an error's message; evidence and terminals hold no more."""
+"""Maximum number of characters of an error's message in evidence and on terminals."""
 
 
 def caught(error: BaseException) -> BaseException:
-    """Return an error for which the program under test answers; raise all others again.
+    """Return an error that the program under test is responsible for; raise all others again.
 
-    The program answers for more than `Exception`: `asyncio.CancelledError` and `SystemExit` are not
-    an `Exception`. An interruption comes from the user, and the caller that judges a harness
-    handles its loss.
+    That includes errors that are not an `Exception`, such as `asyncio.CancelledError` and
+    `SystemExit`. An interruption comes from the user, and the caller that judges a harness handles
+    its loss.
     """
     if isinstance(error, (KeyboardInterrupt, AdapterLost)):
         raise error
@@ -59,11 +59,11 @@ def shown(value: object) -> str:
 
 
 MOST_SHOWN = 200
-"""The most characters of a value in a message."""
+"""Maximum number of characters of a value in a message."""
 
 
 def is_told(error: BaseException) -> bool:
-    """Return True if an error has a message: a program's own `__str__` may itself raise."""
+    """Return True if an error has a message; a program's own `__str__` may itself raise."""
     try:
         str(error)
     except BaseException as another:
@@ -79,7 +79,7 @@ def place_of(error: BaseException) -> str:
     """Return the adapter's own line that an error came through, as 'file.py:12', or ''.
 
     It is the innermost line in the file of the outermost frame outside Draftproof and libraries.
-    Folders are left out of the name: the same error has the same place wherever the file is.
+    The name has no folders, so the same error has the same place wherever the file is.
     """
     frames = [(code, line) for code, line, name in _frames(error) if not _is_library(name)]
     # A decorator of some package may stand around an adapter, which may be installed itself.
@@ -115,7 +115,7 @@ def _is_library(module: str) -> bool:
 
 @contextmanager
 def tracebacks_shown() -> Iterator[None]:
-    """Show the traceback of every error of an adapter, in this process and those it starts."""
+    """Show the traceback of every adapter error, in this process and the processes it starts."""
     before = os.environ.get(_ASKED)
     os.environ[_ASKED] = "1"
     _SEEN.clear()
@@ -128,7 +128,7 @@ def tracebacks_shown() -> Iterator[None]:
 
 
 def show(error: BaseException, words: str) -> None:
-    """Print the traceback of an error, if enabled, once in a process for the same words."""
+    """Print the traceback of an error, if enabled, once per process for the same message."""
     if _ASKED in os.environ and words not in _SEEN:
         _SEEN.add(words)
         text = "".join(traceback.format_exception(error))

@@ -39,10 +39,10 @@ from draftproof.reference.rows import normalised
 from draftproof.reference.verifiers import ALGORITHMS, Algorithm, Verifier, require_fit
 
 _MANY = 8
-"""The largest K that the adapter declares for a text that takes any K."""
+"""Largest K that the adapter declares for a text that takes any K."""
 
 _ELSEWHERE = {"spectr_gbv": "where it stops depends on the rows of all that could be drafted"}
-"""The texts that need rows off the drafted paths, which no request has, and their reasons."""
+"""Texts that need rows off the drafted paths, which no request has, and the reasons."""
 
 
 class ReferenceVerifier:
@@ -174,7 +174,7 @@ Story = tuple[Iteration, ...]
 
 
 class TorchChance:
-    """Answers with torch's random numbers, in double precision."""
+    """Chance that answers with torch's random numbers, in double precision."""
 
     def __init__(self, generator: torch.Generator | None) -> None:
         self._generator = generator
@@ -198,7 +198,7 @@ class TorchChance:
 
 @lru_cache(maxsize=256)
 def _edges(weights: tuple[Rational, ...]) -> tuple[float, ...]:
-    """Return the upper ends of all shares of 0..1 but the last. Raises as `draw` does."""
+    """Return the upper ends of all shares of 0..1 except the last. Raises as `draw` does."""
     mass = total(weights)
     if mass == 0 or min(weights) < 0:
         raise NotADistribution(f"cannot draw with the weights {', '.join(map(str, weights))}")
@@ -209,7 +209,7 @@ def _edges(weights: tuple[Rational, ...]) -> tuple[float, ...]:
 
 
 class Heard:
-    """Passes on the answers of a chance, and records them."""
+    """Chance that passes on the answers of another chance, and records them."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
@@ -227,7 +227,7 @@ class Heard:
 
 
 class Retold:
-    """Repeats recorded answers."""
+    """Chance that repeats recorded answers."""
 
     def __init__(self, answers: Sequence[int]) -> None:
         self._answers = iter(answers)
@@ -291,7 +291,7 @@ def _drafting(
 
 
 class AlongPaths(Model):
-    """A model with rows at some contexts only; it raises `MissingContext` at all others."""
+    """Model with rows at some contexts only; it raises `MissingContext` at all others."""
 
     def __init__(self, name: str, vocabulary: int, rows: Mapping[Path, Row]) -> None:
         # An instance asks a context-free model for no row before a verifier does.
@@ -308,7 +308,7 @@ class AlongPaths(Model):
 
 
 class SoFar(AlongPaths):
-    """A model that gives no weight to the text after a context whose row it does not know yet.
+    """Model that gives no weight to the text after a context with an unknown row.
 
     A stateful text that computes its modified rows asks at all contexts; with this model it leaves
     rows along the drafted paths, and none at the other contexts. Its emission does not depend on
@@ -321,7 +321,7 @@ class SoFar(AlongPaths):
 
 
 class AskedFor(Model):
-    """A draft model that gets a row from the request when the drafter reaches its context."""
+    """Draft model that reads a row from the request when the drafter reaches its context."""
 
     def __init__(self, request: DraftRequest) -> None:
         any_row = (ONE, *[ZERO] * (request.vocabulary - 1))
@@ -378,7 +378,7 @@ def _normalised(name: str, context: Path, row: tuple[float, ...], allowed: Ratio
 
 @lru_cache(maxsize=256)
 def _shares(row: tuple[float, ...]) -> tuple[Rational, Row]:
-    """Return the exact sum of a row, and the row divided by it, or nothing for a sum of 0."""
+    """Return the exact sum of a row, and the row divided by it; an empty row for a sum of 0."""
     weights = tuple(map(exactly, row))
     mass = total(weights)
     return mass, normalised(weights) if mass else ()

@@ -34,7 +34,7 @@ import click
 from draftproof.conformance.protocol.printable import printable, unobeyed
 
 UNJUDGED = 3
-"""The exit code of a command whose process was ended by the code that it ran."""
+"""Exit code of a command whose process was ended by the code that it ran."""
 
 # What a parent passes on, as if it had been sent to the child.
 _PASSED_ON = frozenset(
@@ -59,7 +59,7 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36
 
 @dataclass(frozen=True)
 class _Line:
-    """A child's line to its parent, for reports. A fork of the child cannot use it."""
+    """Child's line to its parent, for reports. A fork of the child cannot use it."""
 
     owner: int
     parent: int
@@ -83,7 +83,7 @@ _line: _Line | None = None
 
 
 def judging(name: str) -> None:
-    """Tell the supervisor, where there is one, the adapter that runs from now on."""
+    """Report to the supervisor, if there is one, which adapter runs from now on."""
     if _line is not None:
         _line.tell("judging", name)
 
@@ -300,7 +300,7 @@ def _end(spared: frozenset[int], *, at_once: bool) -> None:
 
 
 def _are_gone(spared: frozenset[int], seconds: float) -> bool:
-    """Return True as soon as no descendant is left, False after so many seconds."""
+    """Return True as soon as no descendant is left, False after this many seconds."""
     deadline = time.monotonic() + seconds
     while True:
         for _ in _reaped():
@@ -328,7 +328,7 @@ def _signal(processes: Iterable[int], number: int) -> None:
 
 
 def _descendants() -> frozenset[int]:
-    """Return the ids of this process's descendants, none where the system does not list them."""
+    """Return the ids of this process's descendants, empty if the system does not list them."""
     if not _has_children():
         return frozenset()
     children: dict[int, list[int]] = {}

@@ -1,4 +1,4 @@
-"""The allowed distance from exact of a verifier that computes in floats (spec, chapter 11)."""
+"""Distance from exact that a verifier computing in floats is allowed (spec, chapter 11)."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ UNIT_ROUNDOFF = {
     "float16": rational("1/2") ** 11,
     "bfloat16": rational("1/2") ** 8,
 }
-"""The largest relative error of one operation, by dtype."""
+"""Largest relative error of one operation, by dtype."""
 
 DECISIVE = rational("1/1000")
-"""The largest distance that can count as rounding; a larger one is inconclusive at best."""
+"""Largest distance that can count as rounding; a larger one is inconclusive at best."""
 
 
 def allowed_distance(
@@ -37,9 +37,9 @@ def allowed_distance(
 def allowed_given_draft(
     declared: Declaration, vocabulary: int, masses: Sequence[Rational]
 ) -> Rational:
-    """Return the distance that rounding can cause on one draft, however unlikely it is.
+    """Return the distance that rounding can cause on one draft, however unlikely the draft.
 
-    `masses` are those of the residuals, position by position: what a rejection is worth does not
+    `masses` are those of the residuals, position by position: the mass of a rejection does not
     cancel, so errors count relative to it. At the first position nothing is multiplied: the
     residual of rows that are exact as given is rounded once, however small it is.
     """
@@ -75,7 +75,7 @@ def unit_of(declared: Declaration) -> Rational:
 
 
 def _unit_of_arithmetic(declared: Declaration) -> Rational:
-    """Return the unit of errors for a verifier that takes rows as they are."""
+    """Return the unit of errors for a verifier that takes rows without processing them."""
     own = UNIT_ROUNDOFF[declared.arithmetic] if declared.arithmetic else unit_of(declared)
     return min(unit_of(declared), max(own, UNIT_ROUNDOFF["float32"]))
 

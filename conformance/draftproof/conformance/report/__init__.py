@@ -1,4 +1,4 @@
-"""Reports for people: the content of certificates, in every form in which it is read."""
+"""Reports of certificates for people, in every format."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from draftproof.conformance.report.plain import json_text, plain
 
 FORMATS = ("terminal", "markdown", "html", "junit", "json")
-"""The forms of a report: for a terminal, a pull request, a browser, a test runner, a program."""
+"""Formats of a report: for a terminal, a pull request, a browser, a test runner, a program."""
 
 
 def rendered(

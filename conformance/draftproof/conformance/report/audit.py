@@ -21,10 +21,10 @@ _STYLES = {"alarm": "bold red", "no alarm": "green", "inconclusive": "yellow"}
 
 
 def print_audit(console: Console, document: Mapping[str, Any]) -> None:
-    """Print what an audit found."""
+    """Print the findings of an audit."""
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("speculation", overflow="fold")
-    for title in ("tokens", "alarm after", "distance at least", "would find"):
+    for title in ("tokens", "alarm after", "distance at least", "would detect"):
         table.add_column(title, justify="right", overflow="fold")
     for group in document["groups"]:
         after = group["alarm_after"]
@@ -43,14 +43,14 @@ def print_audit(console: Console, document: Mapping[str, Any]) -> None:
             console.print(
                 f"speculation {_side(group)}: {_EVENTS[telling['event']]} too {much}: "
                 f"{event['happened']:,} of {event['tokens']:,} tokens, "
-                f"expected from the rows: {event['expected']:,.1f}"
+                f"{event['expected']:,.1f} expected from the rows"
             )
     verdict = document["verdict"]
     reason = f": {escape(document['reason'])}" if document["reason"] else ""
     console.print(f"[{_STYLES[verdict]}]{verdict}[/]{reason}")
     console.print(
-        f"False alarms have probability {document['alpha']:g} at most, at any time, where rows are "
-        f"within a distance of {document['tolerance']:g}."
+        f"The probability of a false alarm, at any time, is at most {document['alpha']:g} if rows "
+        f"are within a distance of {document['tolerance']:g}."
     )
 
 
@@ -66,7 +66,7 @@ def print_plan(console: Console, document: Mapping[str, Any]) -> None:
     for name in ("draft", "target"):
         table.add_column(f"on {_EVENTS[name]}", justify="right", overflow="fold")
         if rate is not None:
-            table.add_column("that is", justify="right", overflow="fold")
+            table.add_column("time", justify="right", overflow="fold")
     for row in document["biases"]:
         cells = [f"{row['bias']:g}"]
         for name in ("draft", "target"):
@@ -77,13 +77,13 @@ def print_plan(console: Console, document: Mapping[str, Any]) -> None:
         table.add_row(*cells)
     console.print(table)
     console.print(
-        f"Tokens until an alarm at {document['alpha']:g} is expected, where rows are within a "
-        f"distance of {document['tolerance']:g}; rows: {escape(document['rows'])}."
+        f"Expected tokens until an alarm at {document['alpha']:g}, if rows are within a distance "
+        f"of {document['tolerance']:g}; rows: {escape(document['rows'])}."
     )
 
 
 def _time(seconds: float) -> str:
-    """Return a time as people say it."""
+    """Return a duration in its largest suitable unit."""
     for unit, size in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:,.0f} {unit}"

@@ -1,4 +1,4 @@
-"""A badge: the verdict in a few words, drawn by shields.io from an endpoint, or here as SVG."""
+"""Badges with a verdict, as an endpoint document for shields.io or as SVG."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _ROW_COLORS = {
     states.INCONCLUSIVE: "yellow",
     FAILS_EVERYWHERE: "red",
 }
-"""The colours of the states; every other one is grey, as a certificate of some cases is."""
+"""Colours of the states; every other state is grey, as is a certificate of some cases."""
 
 
 def row_badge(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -81,11 +81,11 @@ _PAINT = {
     "red": "#b3261e",
     "lightgrey": "#5f6763",
 }
-"""The colours of shields.io, as dark as white letters need: a contrast of at least 4.5:1."""
+"""Colours of shields.io, darkened so that white letters have a contrast of at least 4.5:1."""
 
 
 def drawn(shown: Mapping[str, Any]) -> str:
-    """Return an endpoint document of ours as a picture in SVG."""
+    """Return an endpoint document of `badge` as an SVG picture."""
     label, message = shown["label"], shown["message"]
     left, right = (_LETTER * len(text) + 12 for text in (label, message))
     texts = "".join(
@@ -104,4 +104,4 @@ def drawn(shown: Mapping[str, Any]) -> str:
 
 
 _LETTER = 6.6
-"""The mean width of a letter; the text is set to the width that it is given."""
+"""Mean width of a letter; the SVG scales the text to the width given."""

@@ -1,4 +1,4 @@
-"""The outcome of a counterexample that differs most, as two bars: what it should be, and is."""
+"""Two bars for the outcome of a counterexample that differs most: expected and observed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from draftproof.conformance.report.reproduction import outcomes
 
 _LONGEST = 40
-"""The most cells of a bar of probability 1."""
+"""Maximum number of cells of a bar of probability 1."""
 
 _SHORTEST = 4
 
@@ -36,7 +36,7 @@ def bars(shown: Mapping[str, Any]) -> Bars | None:
 
 
 def drawn(found: Bars, *, width: int = 80, ascii_only: bool = False) -> list[str]:
-    """Return the two bars as lines of at most `width` columns, if there are that many."""
+    """Return the two bars as lines of at most `width` columns."""
     figures = {"should": f"{found.should:.4g}", "is": f"{found.observed:.4g}"}
     label, figure = (max(map(len, each)) for each in (figures, figures.values()))
     room = width - len(_MARGIN) - label - figure - 2

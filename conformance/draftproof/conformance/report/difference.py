@@ -1,4 +1,4 @@
-"""What changed between two judgements: certificates before a change, and after it."""
+"""Differences between the certificates before a change and those after it."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ ABSENT = "not judged"
 def difference(before: Certificates, after: Certificates) -> dict[str, Any]:
     """Return the differences of adapters by name, in the form of their file.
 
-    An adapter is *worse* if it fails a requirement that it did not fail, or has no certificate any
-    more; failures of both are told, and make none worse.
+    An adapter is *worse* if it newly fails a requirement or no longer has a certificate. Failures
+    on both sides are reported, and do not make it worse.
     """
     then, now = (
         {_said(each)["adapter"]["name"]: each for each in all_} for all_ in (before, after)
@@ -57,7 +57,7 @@ def _verdicts(document: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _outcome(document: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """Return what a certificate says in short: the version, the verdict and the files' digest."""
+    """Return a certificate's version, verdict and digest of files."""
     if document is None:
         return None
     return {
@@ -101,12 +101,12 @@ def _short(outcome: Mapping[str, Any] | None) -> str:
 
 
 def _changed(each: Mapping[str, Any]) -> str:
-    """Say which requirements have another verdict now."""
+    """Describe which requirements have a different verdict after the change."""
     if each["before"] is None or each["after"] is None:
         failed = f", fails {', '.join(each['failed'])}" if each["failed"] else ""
-        return f"nothing to compare{failed}"
+        return f"not compared{failed}"
     if each["before"]["files"] == each["after"]["files"]:
-        return "nothing: the same files"
+        return "nothing: files are identical"
     told = [
         f"{one['id']} {one['before']} → {one['after']}"
         for one in each["changed"]

@@ -26,7 +26,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 class ReportUnavailable(RuntimeError):
-    """The error of a form whose maker is not installed; the message names the missing package."""
+    """Error of a format whose package is not installed; the message names the package."""
 
 
 def require_matplotlib() -> None:
@@ -40,7 +40,7 @@ def require_matplotlib() -> None:
 
 
 def inks(*names: str) -> dict[str, str]:
-    """Return a unique colour for each name: it stands for a variable of a style."""
+    """Return a unique colour for each name, as a placeholder for a variable of a style."""
     return {name: f"#0102{n:02x}" for n, name in enumerate(names)}
 
 

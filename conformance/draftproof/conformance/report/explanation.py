@@ -1,4 +1,4 @@
-"""An explanation on a terminal: a counterexample in words and tables, and a script to see it."""
+"""Explanation of a failure on a terminal: the counterexample, and a script to reproduce it."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def _print_failures(out: Console, document: Mapping[str, Any]) -> None:
-    """Print every requirement that is missed, with its worst case."""
+    """Print every requirement that failed, with its worst case."""
     out.print("\n[bold]Failed requirements[/]")
     for failure in document["failures"]:
         detail = f": {failure['detail']}" if failure["detail"] else ""
@@ -67,7 +67,7 @@ def _rows(out: Console, instance: Mapping[str, Any]) -> Table:
 
 
 def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
-    """Return the observed law beside the expected one, the most wrong outcomes first."""
+    """Return the observed distribution beside the expected one, largest errors first."""
     known = shown["expected"] is not None
     table = ruled(out, "emitted", "observed", *(["expected"] if known else []))
     most_wrong, more = outcomes(shown)
@@ -76,5 +76,5 @@ def _laws(out: Console, shown: Mapping[str, Any]) -> Table:
         seen = f"[bold red]{seen}[/]" if each.is_wrong else seen
         table.add_row(escape(each.spoken), seen, *([f"{each.expected:.6g}"] if known else []))
     if more:
-        table.add_row(f"and {more} less wrong", "")
+        table.add_row(f"and {more} with smaller errors", "")
     return table

@@ -1,4 +1,4 @@
-"""A history for people: on a terminal, and in Markdown."""
+"""Histories of engines, on a terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ COLUMNS = ("versions", "days", "outcome", "lossless")
 
 
 def table(out: Console, history: Mapping[str, Any]) -> Table:
-    """Return a history, `plain`, as a table for a terminal: a line for versions that are alike."""
+    """Return a history, `plain`, as a terminal table; neighbours with one result share a line."""
     made = ruled(out, *COLUMNS)
     made.title = escape(f"{history['engine']}:{history['method']}")
     for versions, days, outcome, told in _lines(history):
@@ -35,7 +35,7 @@ def markdown(history: Mapping[str, Any]) -> str:
 
 
 def _lines(history: Mapping[str, Any]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield what versions in a row came to, in words."""
+    """Yield a line for each run of versions with the same result."""
     parts = ("outcome", "reason", "failed", "distance", "presumed")
     for _, group in groupby(history["versions"], key=lambda each: [each[part] for part in parts]):
         alike: Sequence[Mapping[str, Any]] = [*group]

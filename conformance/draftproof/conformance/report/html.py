@@ -1,7 +1,7 @@
-"""A page for a browser: one file, without scripts or external requests.
+"""HTML page of certificates: one file, without scripts or external requests.
 
-The strings of a certificate stay text: the template escapes all of them, only web addresses become
-links, and the page's own policy forbids the browser to load or to run anything.
+The strings of a certificate stay text: the template escapes all of them, turns only web addresses
+into links, and sets a policy that forbids the browser to load or run anything.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ def page(
 ) -> str:
     """Return certificates as one page of HTML; every string is `plain`.
 
-    The page is self-contained, and the same for the same documents. `kill_matrix` is by default the
-    shipped one. Raises `ReportUnavailable` without jinja2 or matplotlib.
+    The page is self-contained, and the same for the same documents. `kill_matrix` defaults to the
+    shipped kill matrix. Raises `ReportUnavailable` without jinja2 or matplotlib.
     """
     try:
         from jinja2 import Environment, FileSystemLoader, StrictUndefined
     except ModuleNotFoundError as error:
         if error.name != "jinja2":
             raise
-        raise ReportUnavailable(f"it needs jinja2: {installation('report')}") from None
+        raise ReportUnavailable(f"the page needs jinja2: {installation('report')}") from None
     # Also where there is nothing to plot yet: who asks beforehand is told beforehand.
     require_matplotlib()
     environment = Environment(
@@ -73,7 +73,7 @@ def _article(document: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def _trial(kill_matrix: Mapping[str, Any] | None) -> dict[str, Any]:
     """Return a kill matrix as a table: a column for a requirement, a row for an exhibit."""
-    source = "Results passed to this report"
+    source = "Results given with --kill-matrix"
     if kill_matrix is None:
         kill_matrix = json.loads((FOLDER / "kill_matrix.json").read_text(encoding="utf-8"))
         source = f"The suite's own results, shipped with draftproof {version('draftproof')}"

@@ -1,7 +1,7 @@
-"""JUnit's XML, which every test runner reads: a suite per adapter, a case per requirement.
+"""JUnit XML for test runners: a suite per adapter, a case per requirement.
 
-A case fails exactly where the certificate counts the requirement against the adapter: a missed
-SHOULD is a passing case whose text reports the miss.
+A case fails exactly if the certificate counts the requirement against the adapter. A failed SHOULD
+is a passing case whose text reports the failure.
 """
 
 from __future__ import annotations

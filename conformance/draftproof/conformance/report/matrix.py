@@ -1,4 +1,4 @@
-"""The conformance matrix for people: on a terminal, and in Markdown."""
+"""Conformance matrix, on a terminal and in Markdown."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _outcome(row: Mapping[str, Any]) -> str:
 
 
 def _conforms(row: Mapping[str, Any]) -> str:
-    """Say on which cases a row conforms."""
+    """Describe on which cases a row conforms."""
     if not row["judged"]["cases"]:
         return "conforms"
     planned, why = row["judged"].get("planned"), row["judged"].get("why")
@@ -85,12 +85,12 @@ _ON_SOME = "conforms on some cases"
 
 
 def _suboptimal(row: Mapping[str, Any]) -> str:
-    """Say what a better rule would keep, where token verification alone is one."""
+    """Describe what the optimum would keep, for rules below token verification."""
     lengths = row["judged"]["lengths"]
     if row["algorithm"] not in BELOW_TOKEN or not lengths or not lengths["observed"]:
         return ""
     times = lengths["optimum"] / lengths["observed"]
-    return f"; suboptimal: without loss {times:.2f} times as many drafted tokens can be kept"
+    return f"; suboptimal: a lossless rule can keep {times:.2f} times as many drafted tokens"
 
 
 def _lossless(row: Mapping[str, Any]) -> str:

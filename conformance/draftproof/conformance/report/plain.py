@@ -1,4 +1,4 @@
-"""Documents and lines made safe to print: neither a terminal nor a workflow's log obeys them."""
+"""Documents and lines made safe to print: without control sequences or workflow commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ def plain(value: Any) -> Any:
     """Return a document in which every string can be shown.
 
     White space becomes spaces; other unprintable characters, such as control characters of a
-    terminal, marks of the direction of writing, and halves of surrogate pairs, become U+FFFD. A
-    space breaks up every command of a GitHub workflow, wherever a line may break.
+    terminal, marks of writing direction, and halves of surrogate pairs, become U+FFFD. A space
+    breaks up every command of a GitHub workflow, wherever a line may break.
     """
     if isinstance(value, str):
         return unobeyed(printable(value))
@@ -29,7 +29,7 @@ def plain_lines(text: str) -> str:
 
 
 def json_text(document: Any, *, indent: int | None = 2) -> str:
-    """Return a document as complete JSON in ASCII, without commands for a log of GitHub.
+    """Return a document as complete JSON in ASCII, without GitHub workflow commands.
 
     Raises `ValueError` for a number that JSON does not have.
     """

@@ -1,4 +1,4 @@
-"""Plots of a certificate's findings, as SVG that a page holds inline.
+"""Plots of a certificate's findings, as inline SVG.
 
 Lines and letters take their colours from variables of the page's style, so that one drawing serves
 a light page and a dark one. Text stays text: a reader can search it and have it read aloud, and it
@@ -58,9 +58,9 @@ class Plot:
 
 
 def plots(found: Mapping[str, Any], *, name: str) -> tuple[Plot, ...]:
-    """Return the plots of a certificate's `draftproof` part: of its law, its lengths, its chance.
+    """Return the plots of a certificate's `draftproof` part: distribution, lengths, evidence.
 
-    `name` tells the drawings of one page apart. Raises `ReportUnavailable` without matplotlib.
+    `name` distinguishes the drawings of one page. Raises `ReportUnavailable` without matplotlib.
     """
     return (
         _law(found, f"{name}-law"),
@@ -69,14 +69,14 @@ def plots(found: Mapping[str, Any], *, name: str) -> tuple[Plot, ...]:
     )
 
 
-# --- the law of the text -----------------------------------------------------------------
+# --- the distribution of the text --------------------------------------------------------
 
 
 def _law(found: Mapping[str, Any], name: str) -> Plot:
-    title = "The law of the text, observed and exact"
+    title = "Distribution of the text, observed and exact"
     findings = [f for f in _findings(found, "law.lossless") if f["law"] is not None]
     if not findings:
-        return Plot(title, "None is recorded: law.lossless was not decided by a law.")
+        return Plot(title, "No data: no distribution decided law.lossless.")
     (finding, *_) = findings
     texts = sorted(finding["law"], key=_gap, reverse=True)
     # What is sampled differs by chance, too. And no two laws are further apart than 1.
@@ -84,7 +84,7 @@ def _law(found: Mapping[str, Any], name: str) -> Plot:
     beyond = sum(allowed > 0 and _gap(text) > allowed for text in texts)
     shown = [t for t in texts if _can_draw(t["observed"], t["expected"])][:_MOST_TEXTS]
     if not shown:
-        return Plot(title, "The law of the text has no figures to draw.")
+        return Plot(title, "The distribution of the text has no values to draw.")
     x = [text["expected"] for text in shown]
     y = [text["observed"] for text in shown]
     gaps = [after - before for before, after in zip(x, y, strict=True)]
@@ -101,17 +101,17 @@ def _law(found: Mapping[str, Any], name: str) -> Plot:
         lower.set_xlabel("probability under the target")
 
     told = (
-        f"Every point is a text, on the case {finding['case']}, the worst of law.lossless, seen by "
-        f"the {finding['lane']} lane. On the diagonal it is as probable as under the target."
+        f"Each point is a text on case {finding['case']}, the worst case of law.lossless, observed "
+        f"by the {finding['lane']} lane. Texts on the diagonal are as probable as under the target."
     )
     if allowed:
         told += (
-            f" No text may differ by more than rounding explains, {words.figure(allowed)}: the "
-            f"band. {beyond or 'None'} of {len(texts)} {'does' if beyond < 2 else 'do'}."
+            f" Outside the band, the largest difference that rounding explains "
+            f"({words.figure(allowed)}): {beyond} of {len(texts)} texts."
         )
     if finding["sampled"]:
         bound = words.figure(finding["sampled"]["bound"])
-        told += f" What was counted differs by chance, too; the true distance is at most {bound}."
+        told += f" Counts also vary by chance; the true distance is at most {bound}."
     if len(shown) < len(texts):
         told += f" The {len(shown)} that differ most are shown."
     return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=316.8))
@@ -129,7 +129,7 @@ def _lengths(found: Mapping[str, Any], name: str) -> Plot:
     known = [f for f in _findings(found, "length.bounded") if f["lengths"] is not None]
     cases = [f for f in known if _can_draw(*f["lengths"].values(), _share(f["lengths"]))]
     if not cases:
-        return Plot(title, "None is recorded: no length was measured where an optimum is known.")
+        return Plot(title, "No data: no length was measured on a case with a known optimum.")
     x = [finding["lengths"]["optimum"] for finding in cases]
     y = [finding["lengths"]["observed"] for finding in cases]
     colors = [_BAD if finding["verdict"] == FAIL else _ACCENT for finding in cases]
@@ -147,15 +147,15 @@ def _lengths(found: Mapping[str, Any], name: str) -> Plot:
 
     above = colors.count(_BAD)
     told = (
-        f"Every point is one of {len(cases)} cases. On the diagonal a verifier is as fast as any "
-        f"stateless one can be; above it, none that is lossless gets. "
-        f"{above or 'None'} {'is' if above < 2 else 'are'} above it by more than is allowed."
+        f"Each point is one of {len(cases)} cases. On the diagonal, a verifier reaches the "
+        f"stateless optimum; no lossless verifier is above it. "
+        f"Cases above it by more than the allowed distance: {above}."
     )
     return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=316.8))
 
 
 def _share(lengths: Mapping[str, float]) -> float:
-    """Return the share of the optimum that is reached: 1 where the optimum is 0."""
+    """Return the achieved share of the optimum: 1 if the optimum is 0."""
     return lengths["observed"] / lengths["optimum"] if lengths["optimum"] else 1.0
 
 
@@ -163,13 +163,13 @@ def _share(lengths: Mapping[str, float]) -> float:
 
 
 def _evidence(found: Mapping[str, Any], name: str) -> Plot:
-    title = "The evidence against each requirement that was sampled"
+    title = "Evidence against each sampled requirement"
     sampled = [d for d in found["requirements"] if d["worst"]["sampled"] is not None]
     if not sampled:
-        return Plot(title, "Nothing was sampled: no evidence had to be gathered.")
+        return Plot(title, "No data: no requirement was sampled.")
     threshold = max(_threshold(decision["worst"]["sampled"]) for decision in sampled)
     if not isfinite(threshold):
-        return Plot(title, "A test that may raise no false alarm at all has no threshold.")
+        return Plot(title, "No threshold: the test allows no false alarms.")
     top = _HEADROOM * max(threshold, 1)
     walks = [(decision, list(_walk(decision["worst"]["sampled"], top))) for decision in sampled]
     lowest = min((won for _, walk in walks for _, won in walk), default=0.0)
@@ -198,9 +198,9 @@ def _evidence(found: Mapping[str, Any], name: str) -> Plot:
 
     failed = [d["id"] for d in sampled if d["worst"]["verdict"] == FAIL]
     told = (
-        f"Every line is the worst case of a requirement, as it was looked at. At {threshold:.1f}, "
-        f"the logarithm of one over the test's share of the false alarms, it fails: "
-        f"{', '.join(failed) or 'none does'}. A triangle is evidence beyond the drawing."
+        f"Each line is the worst case of a requirement, with a point at every look. A requirement "
+        f"fails at {threshold:.1f}, the logarithm of one over its share of false alarms; failed: "
+        f"{', '.join(failed) or 'none'}. A triangle marks evidence beyond the plot."
     )
     return Plot(title, told, _drawn(draw, name=name, title=title, told=told, height=230.4))
 

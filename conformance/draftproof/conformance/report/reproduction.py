@@ -1,4 +1,4 @@
-"""A counterexample as a short script, which needs only torch and the adapter.
+"""Counterexample as a short script that needs only torch and the adapter.
 
 The script asks the adapter for the failing rows many times, counts the emissions, and prints the
 observed numbers beside the expected ones.
@@ -20,10 +20,10 @@ from draftproof.reference.model import Instance, Model, Path, instance_from_json
 from draftproof.reference.rational import Rational
 
 RUNS = 100_000
-"""The number of runs of an adapter that takes batches."""
+"""Number of runs of an adapter that takes batches."""
 
 LOOPED_RUNS = 5_000
-"""The number of runs of an adapter that is asked in a loop."""
+"""Number of runs of an adapter that is called in a loop."""
 
 # Those of the protocol, which is in a module that needs torch.
 _NOISE_LAWS = ("uniform", "exponential")
@@ -75,7 +75,7 @@ def script(found: Mapping[str, Any], title: str) -> str:
     rows = asked_rows(shown)
     if len({(instance.length, len(paths), instance.branching) for instance, paths in rows}) > 1:
         raise NotReproducible(
-            "the rows of the batch draft different numbers of tokens or paths, or different trees"
+            "the rows of its batch differ in their number of drafted tokens or paths, or in trees"
         )
     # A line's end in the title would begin a line of code.
     lines = [f"# {plain(title)}", *_body(found["adapter"], shown, rows)]
@@ -150,7 +150,7 @@ def _body(
         yield from (f"    for paths, path, accepted, token in {along}", "]")
     elif raised:
         yield "results = [verifier.verify(request()) for _ in range(runs)]"
-        yield 'print("nothing is raised; the last result:", results[-1])'
+        yield 'print("no error raised; the last result:", results[-1])'
         return
     else:
         yield "emitted = []"
@@ -250,9 +250,9 @@ def _counting(shown: Mapping[str, Any]) -> Iterator[str]:
 
 
 def compared(shown: Mapping[str, Any]) -> list[tuple[Text, float, float]]:
-    """Return every outcome with its observed and expected probability, the most wrong first.
+    """Return every outcome with its observed and expected probability, largest error first.
 
-    Without an expected law, the most probable come first, and every expected probability is 0.
+    Without an expected law, the most probable outcomes come first, with an expected value of 0.
     """
     observed = {emitted(entry): entry["probability"] for entry in shown["observed"]}
     expected = {emitted(entry): entry["probability"] for entry in shown["expected"] or ()}
@@ -272,7 +272,7 @@ class Outcome:
 
 
 def outcomes(shown: Mapping[str, Any]) -> tuple[list[Outcome], int]:
-    """Return the most wrong outcomes of a counterexample, and the number of the others."""
+    """Return the outcomes with the largest errors of a counterexample, and the number of others."""
     known = shown["expected"] is not None
     found = [
         Outcome(

@@ -1,4 +1,4 @@
-"""The state of a row of the matrix: in a word or few, with its figure, and what it means."""
+"""State of a row of the matrix, with its figure and its meaning."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ INCONCLUSIVE, UNJUDGED = "inconclusive", "could not be judged"
 STATES: Mapping[str, str] = MappingProxyType(
     {
         CONFORMS: "passes every MUST requirement on all cases of its mode",
-        ON_SOME: "passes every MUST requirement on the cases that it was asked; not all were asked",
+        ON_SOME: "passes every MUST requirement on the cases judged; not all cases were judged",
         SUBOPTIMAL: "conforms, and its rule keeps fewer drafted tokens than token verification; "
         "the figure is its expected accepted length as a share of the optimum",
         LOSSY: "its output distribution differs from the target's",
         BY_DESIGN: "lossy, and documented as lossy by its own project",
         FAILS: "lossless on its cases, and fails another MUST requirement",
-        INCONCLUSIVE: "no requirement fails, and not all could be decided",
+        INCONCLUSIVE: "no requirement fails, but some could not be decided",
         UNJUDGED: "the campaign ended without a verdict",
-        FAILS_EVERYWHERE: "runs, and raises or returns no emission on every case",
+        FAILS_EVERYWHERE: "runs, but raises an error or returns no emission on every case",
         CANNOT_RUN: "its adapter cannot be imported or made here, its process ended, or the row "
         "says why it cannot run",
-        UNFETCHED: "pip or GitHub did not give its files, or the row says that they cannot be had",
+        UNFETCHED: "pip or GitHub did not provide its files, or the row says that it cannot",
     }
 )
-"""Every state of a row, best first, and what it means."""
+"""Every state of a row and its meaning, best first."""
 
 BELOW_TOKEN = frozenset({"target_first", "naive_tree"})
-"""The algorithms that sample the target first: sum p q of a draft, where token verification keeps
-sum min(p, q), whatever p and q (the ledger's target_first.value and naive_tree.value)."""
+"""Algorithms that sample the target first: they keep sum p q of a draft, for all p and q, and token
+verification keeps sum min(p, q) (the ledger's target_first.value and naive_tree.value)."""
 
 
 def state(row: Mapping[str, Any]) -> str:
@@ -73,7 +73,7 @@ def told(row: Mapping[str, Any]) -> str:
 
 
 def asked(row: Mapping[str, Any]) -> str:
-    """Return how many cases a judged line was asked, of how many; empty where all, or unknown."""
+    """Return the number of judged cases, "46 of 50 cases"; empty for all cases or if unknown."""
     number, planned = (row["judged"].get(name) for name in ("asked", "planned"))
     return f"{number} of {planned} cases" if number and planned else ""
 

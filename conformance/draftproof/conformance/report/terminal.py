@@ -99,7 +99,7 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
 def print_certificate(
     out: Console, document: Mapping[str, Any], path: Path, *, verbose: bool = False
 ) -> None:
-    """Print a certificate: the verdict, the likely cause, the counterexample, what fails.
+    """Print a certificate: verdict, likely cause, counterexample and failed requirements.
 
     Requirements that do not fail are counted; `verbose` prints a row for each.
     """
@@ -153,7 +153,7 @@ def _say(out: Console, text: str) -> None:
 
 
 def _print_missed(out: Console, found: Mapping[str, Any]) -> None:
-    """Print the requirements that are missed, grouped by reason, and those known to fail."""
+    """Print the requirements that failed, grouped by reason, and the known failures."""
     groups = words.groups(found["requirements"])
     if groups:
         out.print("\n[bold]Failed requirements[/]")
@@ -241,7 +241,7 @@ def print_claims(out: Console, document: Mapping[str, Any]) -> None:
         count = claim["instances"]
         examined = f"all {count} instances" if count > 1 else "the one instance"
         told = _VERDICTS[claim["verdict"]].format(examined=f"{examined} examined")
-        verdict = "[bold red]does not derive[/]" if failed else told
+        verdict = "[bold red]derivation failed[/]" if failed else told
         took = f", {claim['seconds']:.1f} s" if "seconds" in claim else ""
         out.print(f"[bold]{claim['id']}[/]: {verdict}{took}")
         out.print(f"  {escape(claim['statement'])}")
@@ -264,7 +264,7 @@ def print_claims(out: Console, document: Mapping[str, Any]) -> None:
 
 
 def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]]) -> None:
-    """Print the output of `draftproof list`: a table for every kind of thing."""
+    """Print the output of `draftproof list`: a table for each kind of entry."""
     for kind, entries in catalogue.items():
         out.print(f"[bold]{kind}[/]")
         table = ruled(out, *entries[0])
@@ -274,7 +274,7 @@ def print_catalogue(out: Console, catalogue: Mapping[str, list[dict[str, Any]]])
 
 
 def ruled(out: Console, *columns: str) -> Table:
-    """Return a table of these columns with folded cells, with rules on a terminal."""
+    """Return a table of these columns with folded cells; a terminal shows rules."""
     table = Table(box=box.SIMPLE_HEAD if out.is_terminal else None, pad_edge=False)
     for column in columns:
         table.add_column(column, overflow="fold")

@@ -1,4 +1,4 @@
-"""The words and figures of a certificate that all forms of a report share."""
+"""Words and figures of a certificate, shared by all formats of a report."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ REPEAT = "draftproof check-certificate CERTIFICATE.json --rerun --adapter ADAPTE
 """The command that judges a certificate's adapter again, and compares the results."""
 
 INAPPLICABLE = "inapplicable"
-"""The verdict on a requirement that asks nothing of an adapter, by the adapter's declaration."""
+"""Verdict on a requirement that does not apply to an adapter, by the adapter's declaration."""
 
 _GRAVEST_FIRST = (FAIL, ERROR, INCONCLUSIVE, PASS, SKIPPED, INAPPLICABLE)
 
@@ -59,12 +59,12 @@ def terms(found: Mapping[str, Any]) -> str:
 
 
 def asked(found: Mapping[str, Any]) -> str:
-    """Return the selection of cases in words, empty where all cases of the mode were asked."""
+    """Return the selection of cases in words; empty if all cases of the mode were judged."""
     return f", of the cases {' '.join(found['cases'])}" if "cases" in found else ""
 
 
 def conclusion(found: Mapping[str, Any]) -> str:
-    """Return the verdict in the words that are read first: with its extent and its certainty."""
+    """Return the verdict in a sentence, with its extent and its certainty."""
     if found["verdict"] == PASSES_SOME:
         return f"{_share(found)}{_surely(found)}{_unjudged(found)}"
     if found["verdict"] != CONFORMS:
@@ -158,23 +158,23 @@ def missed(decision: Mapping[str, Any]) -> bool:
 
 
 def is_owed(decision: Mapping[str, Any], mode: str) -> bool:
-    """Return True if a requirement was skipped although the mode allows no skip."""
+    """Return True if a requirement was skipped in a mode that allows no skips."""
     binds = decision["level"] == "MUST" and verdict(decision) == SKIPPED
     return binds and mode == "certify"
 
 
 def warns(decision: Mapping[str, Any]) -> bool:
-    """Return True if a requirement that does not bind is missed."""
+    """Return True if a SHOULD requirement failed."""
     return missed(decision) and decision["level"] == "SHOULD"
 
 
 def leveled(decision: Mapping[str, Any]) -> str:
-    """Return the verdict on a requirement, with its level where that level excuses a miss."""
+    """Return the verdict on a requirement, with its level if that level excuses a failure."""
     return f"{verdict(decision)} (SHOULD)" if warns(decision) else verdict(decision)
 
 
 def worst_first(decisions: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    """Return the requirements, binding ones that are missed first, inapplicable ones last."""
+    """Return the requirements, failed MUSTs first, inapplicable requirements last."""
     return sorted(decisions, key=lambda d: (not _binds(d), _GRAVEST_FIRST.index(verdict(d))))
 
 
@@ -244,7 +244,7 @@ def speed(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def kept(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what a pass of an engine keeps, of the case with the most passes."""
+    """Yield the accepted tokens per target pass of an engine, on the case with the most passes."""
     findings = (finding for d in found["requirements"] for finding in d.get("findings", ()))
     known = [finding for finding in findings if finding["lengths"] is not None]
     if known:
@@ -284,7 +284,7 @@ def sentences(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def envelope(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the envelope inside of which laws were compared, and what is declared outside of it."""
+    """Yield the envelope in which distributions were compared, and the declared rest outside it."""
     if "envelope" not in found:
         return
     told = found["envelope"]
@@ -299,16 +299,20 @@ def envelope(found: Mapping[str, Any]) -> Iterator[str]:
         hard += f", TV(p, q) {far}"
         if told["smallest_q"] is not None:
             hard += f", q from {told['smallest_q']:.2g} on"
-        yield f"laws compared at {sizes}; {'; '.join((*kinds, generator, calls, hard))}"
+        yield f"distributions compared at {sizes}; {'; '.join((*kinds, generator, calls, hard))}"
     else:
-        yield "no law was compared"
+        yield "no distribution was compared"
     if told["outside"]:
         yield f"outside: {'; '.join(told['outside'])}"
 
 
 _LETTERS = {"length": "L", "rows": "B", "drafts": "K", "vocabulary": "V"}
 
-_GENERATORS = {"given": "with a generator", "own": "with one for each row", "none": "without one"}
+_GENERATORS = {
+    "given": "with a generator",
+    "own": "with a generator per row",
+    "none": "without a generator",
+}
 
 
 def _plural(word: str, numbers: Collection[str]) -> str:
@@ -323,7 +327,7 @@ def _span(values: Iterable[str]) -> str:
 
 
 def covered(found: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[bool | None]]]]:
-    """Return a triangle of all pairs of ranges: the names of columns, and the rows by their names.
+    """Return a triangle of all pairs of ranges: the column names, and the rows by name.
 
     An entry is True where laws were compared in both ranges together, None above the diagonal.
     """
@@ -349,7 +353,7 @@ def _named(dimension: str, at: int) -> str:
 
 
 def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the known faults that behave like an adapter that failed, and what to check for each.
+    """Yield the known faults that behave like a failed adapter, with a check to make for each.
 
     Nothing is yielded for an adapter that does not fail.
     """
@@ -371,17 +375,17 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"{more} more known fault{'s are' if more > 1 else ' is'} identical on as many cases."
     if not matches:
         faults = f"{told['compared']} known fault{'s' if told['compared'] != 1 else ''}"
-        yield f"Matches nothing known: differs from {faults} on {cases}."
+        yield f"Matches no known fault: differs from {faults} on {cases}."
     if left := told["left_out"]:
         yield f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'} not compared."
 
 
 _MATCHES = 3
-"""The most faults and threads that are named."""
+"""Maximum number of faults and threads to name."""
 
 
 def _thread(source: str) -> str:
-    """Return a thread of GitHub's in short: "vllm-project/vllm#8320"."""
+    """Return the short name of a GitHub thread: "vllm-project/vllm#8320"."""
     found = _THREAD.fullmatch(source)
     return f"{found[1]}#{found[2]}" if found else source.partition(",")[0]
 
@@ -398,10 +402,10 @@ class Group:
 
 
 def groups(decisions: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the missed requirements, those that bind first, grouped by reason.
+    """Return the failed requirements, MUSTs first, grouped by reason.
 
-    Where the distribution of single calls is wrong, every other measured MUST compares the same
-    wrong distribution with a correct one: they fail for the same reason.
+    If the distribution of single calls is wrong, every other measured MUST compares the same wrong
+    distribution with a correct one, and fails for the same reason.
     """
     missing = [each for each in worst_first(decisions) if missed(each)]
     wrong = [each for each in missing if _is_of_the_law(each)]
@@ -425,7 +429,7 @@ def _reason(decision: Mapping[str, Any]) -> str:
 
 
 def folded(decisions: Sequence[Mapping[str, Any]]) -> str:
-    """Return the number of requirements that are not missed, by verdict; empty if there are none.
+    """Return the number of requirements that did not fail, by verdict; empty if there are none.
 
     >>> folded([])
     ''
@@ -441,7 +445,7 @@ def failing(decisions: Iterable[Mapping[str, Any]]) -> str:
 
 
 def lane(name: str | None) -> str:
-    """Return the name of a lane as it is printed: "calls" for what single calls decide."""
+    """Return the printed name of a lane: "calls" for a decision by single calls."""
     return "calls" if name == "run" else name or ""
 
 
@@ -458,7 +462,7 @@ def blindness(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the files that ran although the digest of the adapter does not cover them."""
+    """Yield the files that ran without being covered by the adapter's digest."""
     missing = [each for each in found.get("sources", ()) if not each["declared"]]
     if missing:
         listed = ", ".join(_released(each) for each in missing[:_LISTED])
@@ -467,7 +471,7 @@ def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 _LISTED = 5
-"""The most files named in a sentence; the certificate has all."""
+"""Maximum number of files named in a sentence; the certificate has all files."""
 
 
 def _released(source: Mapping[str, Any]) -> str:
@@ -476,7 +480,7 @@ def _released(source: Mapping[str, Any]) -> str:
 
 
 def is_link(text: str) -> bool:
-    """Return True if a text is a web address and nothing else, and so may become a link."""
+    """Return True if a text is exactly a web address, which may become a link."""
     try:
         address = urlsplit(text)
     except ValueError:
@@ -496,7 +500,7 @@ def spoken(emitted: Any) -> str:
 
 
 def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
-    """Return a summary of a kill matrix, and the ids of exhibits without their required fate."""
+    """Return a summary of a kill matrix, and the ids of exhibits with a wrong result."""
     exhibits = document["exhibits"]
     mutants = sum(each["kind"] == "mutant" for each in exhibits)
     tried = (

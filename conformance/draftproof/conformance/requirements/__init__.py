@@ -1,1 +1,1 @@
-"""The requirements, in a module for each chapter of the specification that states some."""
+"""Requirements, in a module for each chapter of the specification that states some."""

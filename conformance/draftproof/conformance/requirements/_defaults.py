@@ -1,7 +1,7 @@
-"""`random.default`: the sources of randomness that a caller may leave to the verifier, or share.
+"""`random.default`: sources of randomness that a caller may leave to the verifier, or share.
 
-Requests without a generator, requests with one for each row, a generator that two verifiers draw
-from in turn, and the process after a fork.
+The cases are requests without a generator, requests with a generator per row, a generator that two
+verifiers share in turn, and the process after a fork.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ _ONE_PATH = "generic.v3.l2"
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on requests without a generator, or with one that is shared or split."""
+    """Yield the tasks on requests without a generator, with a shared one or with one per row."""
     sources = ["default", *["generators"] * declared.generators]
     for source in sources:
         chosen = _ONE_PATH, f"several.{declared.scheme}.v3.l1.k2"
@@ -86,14 +86,14 @@ def _without(asked: Request) -> Request:
 
 
 def _with_own(asked: Request) -> Request:
-    """Return the request with a generator for each row."""
+    """Return the request with a generator per row."""
     assert asked.generator is not None  # noqa: S101  # every request is made with one
     own = generators_of_rows(asked.generator, len(asked.draft_tokens))
     return replace(asked, generator=None, generators=own)
 
 
 _SOURCES = {"default": _without, "generators": _with_own}
-"""How requests are changed, by the first word of a case's id."""
+"""Changes of requests, by the first word of a case's id."""
 
 
 def _asked_of(source: str, program: Program) -> Program:
@@ -101,7 +101,7 @@ def _asked_of(source: str, program: Program) -> Program:
 
 
 def judge_case(source: str, case: Case, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `random.default` on a case whose requests have other generators."""
+    """Return the finding of `random.default` on a case whose requests have different generators."""
     other, name = _asked_of(source, program), f"{source}.{case.id}"
     if terms.lane == SAMPLE:
         return [sampled_calls(_ID, name, other, case.instance, terms)]
@@ -109,7 +109,7 @@ def judge_case(source: str, case: Case, program: Program, terms: Terms) -> list[
 
 
 def judge_pair(source: str, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `random.default` on a batch with other generators than rows alone."""
+    """Return the finding of `random.default` on a batch and its rows alone, in other generators."""
     known = {case.id: case.instance for case in cases("quick")}
     rows: list[Asked] = [(known["generic.v2.l2"], ((0, 1),)), (known["banked"], ((1, 0),))]
     other = _asked_of(source, program)
@@ -143,10 +143,11 @@ def judge_shared(program: Program, terms: Terms) -> list[Finding]:
 
 
 def judge_own(program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `random.default` on rows that have generators of their own.
+    """Return the finding of `random.default` on rows with a generator each.
 
-    What a row emits depends on its generator alone: not on the seeds of other rows, the order of
-    the rows, or the state of a global generator. Every draft of a case is verified with four seeds.
+    The emission of a row depends on its generator alone: not on the seeds of other rows, the order
+    of the rows, or the state of a global generator. Every draft of a case is verified with four
+    seeds.
     """
     instance = next(case.instance for case in cases("quick") if case.id == _ONE_PATH)
     rows: list[Asked] = [(instance, drafts) for drafts in draft_law(instance)]
@@ -155,7 +156,7 @@ def judge_own(program: Program, terms: Terms) -> list[Finding]:
     runs, fault = 0, ""
 
     def emitted(order: Sequence[int], seeds: Sequence[int], others: int) -> dict[int, Any]:
-        """Return what each row emits, in a batch of some order, by its number."""
+        """Return the emission of each row, in a batch of some order, by its number."""
         device = program.declared.device
         own = tuple(torch.Generator(device).manual_seed(seeds[row]) for row in order)
         asked = request([rows[row] for row in order], program.declared)
@@ -187,19 +188,19 @@ def judge_own(program: Program, terms: Terms) -> list[Finding]:
 
 _SEEDS = 4
 _FAR = 2**40
-"""The distance of other seeds: no row's seed is another's."""
+"""Offset to the other seeds, so that no two rows share a seed."""
 
 
 # --- single runs: repeated numbers ---------------------------------------------------------------
 
 _CALLS = 16
-"""The number of calls that are compared; see `repeated`."""
+"""Number of calls that are compared; see `repeated`."""
 
 _TIMES = 4
-"""The number of rows of a call for every draft."""
+"""Number of rows of a call for every draft."""
 
 _Emitted = NDArray[numpy.int64]
-"""[calls, rows, 3]: accepted lengths, paths and next tokens; -2 where there is none."""
+"""[calls, rows, 3]: accepted lengths, paths and next tokens; -2 for missing results."""
 
 
 def judge_copies(program: Program, terms: Terms) -> list[Finding]:
@@ -218,11 +219,11 @@ def judge_copies(program: Program, terms: Terms) -> list[Finding]:
 
 
 def judge_fork(program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `random.default` on a process and its fork, seeded otherwise.
+    """Return the finding of `random.default` on a process and its fork, with different seeds.
 
-    A call before the fork lets the verifier make what it keeps. Then the global generators of both
-    processes are seeded, with two seeds: a verifier that draws from them emits something else in
-    each, and one with a stream of its own, copied by the fork, the same.
+    A call before the fork lets the verifier build whatever it keeps. Then the global generators of
+    both processes are seeded, with two seeds: a verifier that draws from them emits different
+    tokens in each, and a verifier with its own stream, copied by the fork, emits the same tokens.
     """
     if not hasattr(os, "fork"):
         return [_not_asked("this system has no fork")]
@@ -252,13 +253,13 @@ def _not_asked(reason: str) -> Finding:
 
 
 def _calls(program: Program, seed: int) -> list[list[Any]]:
-    """Return the emissions of calls without a generator, the global ones being seeded."""
+    """Return the emissions of calls without a generator, after seeding the global generators."""
     with seeded(seed):
         return [_call(program, None) for _ in range(_CALLS)]
 
 
 def _call(program: Program, generator: torch.Generator | None) -> list[Any]:
-    """Return what every row of a case emits, [rows, 3], -2 where there is an error."""
+    """Return the emission of every row of a case, [rows, 3], -2 for an error."""
     instance = next(case.instance for case in cases("quick") if case.id == _ONE_PATH)
     rows: list[Asked] = [(instance, drafts) for drafts in draft_law(instance)] * _TIMES
     emitted: list[Any] = []
@@ -297,12 +298,12 @@ def repeated(one: _Emitted, other: _Emitted) -> str:
 # --- forks -------------------------------------------------------------------------------------
 
 _PATIENCE = 120
-"""The number of seconds that a forked process has."""
+"""Seconds that a forked process has."""
 
 
 @contextmanager
 def _forked(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
-    """Do work in a forked process, and yield a function that returns its result, None for none."""
+    """Do work in a forked process, and yield a function that returns its result, or None."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         # Other threads than this one may exist, but none runs the code under test.
@@ -330,7 +331,7 @@ def _forked(work: Callable[[], Any]) -> Iterator[Callable[[], Any]]:
 
 
 def _result(reading: int) -> Any:
-    """Return what a forked process has written, None where it has no result, or is late."""
+    """Return what a forked process has written, None if it has no result, or is late."""
     text, deadline = b"", time.monotonic() + _PATIENCE
     while select.select([reading], [], [], max(deadline - time.monotonic(), 0))[0]:
         some = os.read(reading, 2**16)

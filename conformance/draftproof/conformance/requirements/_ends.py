@@ -33,7 +33,7 @@ from draftproof.reference.model import Model
 from draftproof.reference.rational import Rational
 
 ENDS: dict[str, Ends] = {"random.boundary": attainable, "random.one": exactly_one}
-"""The ends of the noise, by requirement."""
+"""Ends of the noise, by requirement."""
 
 # Zeros in either row and in both, equal rows, certain ones; the first has a choice everywhere.
 _CASES = (
@@ -49,7 +49,7 @@ _CASES = (
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on noise at the ends of its range: one for every case."""
+    """Yield the tasks on noise at the ends of its range, one for every case."""
     for case in _cases(declared, mode):
         yield Task(case.id, tuple(ENDS), (PROBE,), partial(judge_ends, case))
 

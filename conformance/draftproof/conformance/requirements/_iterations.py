@@ -97,7 +97,7 @@ def _cases(declared: Declaration) -> Iterator[Case]:
 
 
 Drafted = tuple[Drafts, tuple[Any, ...]] | Failure
-"""The drafts of a row: the paths, and the rows [K][L][V] declared for them."""
+"""Drafts of a row: the paths, and the rows [K][L][V] declared for them."""
 
 
 def judge_iterations(case: Case, program: Program, terms: Terms) -> list[Finding]:
@@ -119,7 +119,7 @@ def judge_iterations(case: Case, program: Program, terms: Terms) -> list[Finding
         return drafted, answer(fresh, asking(drafted))
 
     def verification(asked: Adapter, drafted: DraftResult, rows: int) -> Any:
-        """Verify drafts that this adapter did not draw."""
+        """Verify drafts that a different adapter object drew."""
         tokens, declares = drafted.draft_tokens, drafted.draft_probs
         repeated = DraftResult(tokens.expand(rows, -1, -1), declares.expand(rows, -1, -1, -1))
         return answer(as_loaded(asked), asking(repeated))
@@ -161,7 +161,7 @@ def _drafted(
     rows: int,
     generator: torch.Generator | None = None,
 ) -> DraftResult | str:
-    """Return the adapter's drafts for rows of the instance, or the words of an error."""
+    """Return the adapter's drafts for rows of the instance, or the message of an error."""
     setting = DraftSetting("iterations", "quick", given.draft, given.widths)
     try:
         found = drafted(adapter, setting, declared, rows=rows, generator=generator)

@@ -1,4 +1,4 @@
-"""Null hypotheses: the exact laws against which the counts of a sample are tested."""
+"""Null hypotheses: the exact laws against which to test the counts of a sample."""
 
 from __future__ import annotations
 
@@ -63,9 +63,9 @@ class NullHypotheses:
     allowed: float
     text: Null
     texts: tuple[Path, ...]
-    """The texts that the target can write, in order: a text is numbered by its place."""
+    """The texts that the target can write, in order: the number of a text is its position."""
     continuations: tuple[Continuations, ...]
-    """Those of emissions of 1..L+1 tokens."""
+    """Hypotheses on emissions of 1..L+1 tokens."""
     emission: Null | None
     length: Floats | None
     """[L+1]: the exact law of the accepted length."""
@@ -74,7 +74,7 @@ class NullHypotheses:
 
     @property
     def laws(self) -> dict[str, Null]:
-        """The laws by the name of the counts: texts, and emissions where their law is known."""
+        """Laws by the name of the counts: texts, and emissions if their law is known."""
         known = {} if self.emission is None else {"emission": self.emission}
         return {"text": self.text, **known}
 
@@ -194,7 +194,7 @@ def texts_of(nulls: NullHypotheses, counts: Floats, random: numpy.random.Generat
 # --- what is detectable -------------------------------------------------------------------------
 
 POWER = 0.9
-"""The probability with which a test rejects a detectable distance."""
+"""Probability with which a test rejects a detectable distance."""
 
 
 def detectable_distance(

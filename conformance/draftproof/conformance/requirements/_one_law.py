@@ -1,7 +1,7 @@
-"""One law, one finding: how requirements are judged that ask for the right law in other conditions.
+"""Findings on one law, for requirements that ask for the correct law under other conditions.
 
-Long drafts, other dtypes, large vocabularies: what is asked is always the law of the algorithm, or
-of the text where the algorithm is not known.
+Long drafts, other dtypes, large vocabularies: the requirement is always the law of the algorithm,
+or of the text if the algorithm is unknown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from draftproof.reference.verifiers import ALGORITHMS
 
 
 class AskedOtherwise(Between):
-    """An adapter that gets changed requests: in another layout, with other logits, and so on."""
+    """Adapter that gets changed requests: with a different layout, other logits, and so on."""
 
     def __init__(self, adapter: Adapter, change: Callable[[Request], Request]) -> None:
         super().__init__(adapter)
@@ -65,7 +65,7 @@ def judged_law(requirement: str, seen: Observation) -> Finding:
 
 
 def law_distance(seen: Observation) -> Rational:
-    """Return the TV to the algorithm's law, or of the text where the algorithm is not known.
+    """Return the TV to the law of the algorithm, or of the text if the algorithm is unknown.
 
     An invalid result counts with its probability given the drafts, however unlikely they are,
     because one error loses a whole batch.
@@ -115,8 +115,8 @@ def sampled_calls(
 ) -> Finding:
     """Return the finding of a requirement on samples from pairs of consecutive calls.
 
-    What is the same in every call looks random in one call of many rows. Where there is no law to
-    compare pairs with, single emissions decide.
+    A result that is the same in every call looks random in one call of many rows. If there is no
+    law to compare pairs with, single emissions decide.
     """
     if program.declared.algorithm not in ALGORITHMS:
         return sampled_law(requirement, case, program, instance, terms, EFFORTS["quick"])
@@ -125,7 +125,7 @@ def sampled_calls(
 
 
 def require_certain(program: Program, lane: str) -> None:
-    """Raise `TooManyRuns` for a verifier that is not certain of a row that is.
+    """Raise `TooManyRuns` for a verifier that draws random numbers for certain rows.
 
     Its runs double with every certain row and position of the cases of serving.
     """
@@ -141,7 +141,7 @@ def require_certain(program: Program, lane: str) -> None:
 
 
 def worst_of(case: str, findings: Sequence[Finding]) -> Finding:
-    """Return the worst of the findings on cases that are judged as one, in the name of all."""
+    """Return the worst of the findings on cases that are judged together, in their name."""
     worst = max(findings, key=_badness)
     runs = sum(each.runs for each in findings)
     if worst.verdict == PASS:

@@ -146,13 +146,13 @@ def _fitting(given: Iterable[BatchCase], declared: Declaration) -> Iterator[Batc
 Judge = Callable[[BatchCase, Program, Terms], list[Finding]]
 
 Requests = Callable[[BatchCase], list[Sequence[Asked]]]
-"""Returns the requests whose laws judge a batch."""
+"""Function that returns the requests whose laws judge a batch."""
 
 _SAMPLED = "batch.same"
-"""The batch that stands for all batches on the sample lane."""
+"""Batch that stands for all batches on the sample lane."""
 
 _NEIGHBOURS = "generic.v3.l2"
-"""The case of the neighbouring rows there: two tokens would not reveal a neighbour's bonus."""
+"""Case of its neighbouring rows: two tokens would not reveal a neighbour's bonus."""
 
 
 # --- independence ------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def judge_padding_rows(batch: BatchCase, program: Program, terms: Terms) -> list
 
 
 _PADDED = ("generic.v2.l2", "zeros.both", "equal.first", "generic.v3.l2")
-"""The cases whose vocabulary is padded."""
+"""Cases whose vocabulary is padded."""
 
 
 def _padded_cases(mode: str) -> Iterator[Case]:
@@ -286,7 +286,7 @@ def judge_padded_vocabulary(case: Case, program: Program, terms: Terms) -> list[
 
 
 def padded_vocabulary(instance: Instance, places: Sequence[int], width: int) -> Instance:
-    """Return the instance over `width` tokens, of which only those at `places` are ever written."""
+    """Return the instance over `width` tokens, of which only those at `places` can be written."""
 
     def padded(model: Model) -> Model:
         rows = {}
@@ -313,7 +313,7 @@ def _as_padded(outcome: Outcome, places: Sequence[int]) -> Outcome:
 # --- the caller's tensors ----------------------------------------------------------------
 
 _WATCHED = ("generic.v2.l2", "zeros.both", "disjoint", "equal", "banked")
-"""The cases whose tensors are watched: their tokens are accepted, rejected, masked or void."""
+"""Cases whose tensors are watched: their tokens are accepted, rejected, masked or void."""
 
 _SEEDS = 8
 
@@ -362,7 +362,7 @@ def _watched_rows(mode: str, declared: Declaration) -> Iterator[tuple[str, Seque
 
 
 class _Watched:
-    """A tensor of a request, as a part of a larger memory, and its original content."""
+    """Tensor of a request, as a part of a larger memory, and its original content."""
 
     def __init__(self, name: str, tensor: Tensor, times: int) -> None:
         self.name = name
@@ -405,18 +405,18 @@ def with_tensors(asked: Request, tensors: Mapping[str, Tensor]) -> Request:
 # --- two backends ------------------------------------------------------------------------
 
 NO_CASE = "none"
-"""The case of the only finding where two backends cannot be compared on any case."""
+"""Case of the only finding if two backends cannot be compared on any case."""
 
 
 @dataclass(frozen=True)
 class Agreement:
-    """The number of different emissions of two backends on the same rows and noise."""
+    """Number of different emissions of two backends on the same rows and noise."""
 
     case: str
     rows: int
     different: int
     legal: Rational
-    """A bound on the probability that rounding alone makes a row differ."""
+    """Bound on the probability that rounding alone makes a row differ."""
 
 
 def judge_backends(mode: str, program: Program, terms: Terms) -> list[Finding]:
@@ -474,7 +474,7 @@ def largest_share(rows: int, chance: Rational, false_alarm: float) -> Rational:
 
 
 _ROWS_TOGETHER, _ROWS_APART = 2048, 128
-"""The number of rows of a comparison of two backends: verified together, and one at a time."""
+"""Numbers of rows in a comparison of two backends: verified together, and one at a time."""
 
 
 def observe_agreement(backends: tuple[Program, Program], case: Case, seed: int) -> Agreement:
@@ -537,9 +537,9 @@ def _noise(declared: Declaration) -> dict[str, tuple[str | int, ...]]:
 def emitted(
     adapter: Adapter, asked: Request, seed: int, *, placed: bool = True
 ) -> list[list[object]] | str:
-    """Return the columns of one run on a seed, or the words of its error.
+    """Return the columns of one run on a seed, or the message of its error.
 
-    If errors are `placed`, two adapters that raise the same error have different words.
+    If errors are `placed`, the messages of two adapters that raise the same error differ.
     """
     with seeded(seed):
         _seeded(asked.generator, seed)

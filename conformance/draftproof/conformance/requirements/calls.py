@@ -1,4 +1,4 @@
-"""`random.calls`: calls that follow each other, of one adapter object or of fresh ones."""
+"""`random.calls`: consecutive calls, of one adapter object or of fresh ones."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, total
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on consecutive calls: pairs of calls, and calls behind others."""
+    """Yield the tasks on consecutive calls: pairs of calls, and calls after others."""
     for name, rows in _consecutive().items():
         lanes = (EXACT, PROBE, SAMPLE) if name == "same" else (EXACT, PROBE)
         judged = partial(judge_calls, name, rows)
@@ -139,12 +139,12 @@ def _dependence(rows: Sequence[Asked], seen: Law[Any], independent: Law[Any]) ->
 # --- sequences of calls ------------------------------------------------------------------------
 
 _SHAPES = ((1, 2), (4, 3), (2, 5), (8, 4), (1, 3))
-"""Rows B and tokens L of five calls: batches grow and shrink, and so do drafts."""
+"""Rows B and tokens L of five calls: both batches and drafts grow and shrink."""
 
 
 @dataclass(frozen=True)
 class Call:
-    """One of several calls: its rows B, their tokens L, and whether the first row is uncertain."""
+    """Single call: its rows B, its tokens L, and whether the first row is uncertain."""
 
     rows: int
     length: int
@@ -169,7 +169,7 @@ def _row(name: str, length: int, *positions: int) -> Asked:
 
 @dataclass(frozen=True)
 class CallSequence:
-    """Calls that follow each other, of one adapter object or each of a fresh one."""
+    """Consecutive calls, of one adapter object or each of a fresh one."""
 
     id: str
     calls: tuple[Call, ...]
@@ -177,12 +177,12 @@ class CallSequence:
 
     @property
     def are_several(self) -> bool:
-        """True where the joint law of several calls is asked for."""
+        """True if the joint law of several calls is needed."""
         return sum(call.is_uncertain for call in self.calls) > 1
 
 
 def _sequences(declared: Declaration, mode: str) -> Iterator[CallSequence]:
-    """Yield the sequences of a mode: each call behind the others, and pairs of uncertain ones."""
+    """Yield the sequences of a mode: each call after the others, and pairs of uncertain calls."""
     shapes = [(rows if declared.batch else 1, length) for rows, length in _SHAPES]
 
     def upto(*places: int) -> tuple[Call, ...]:
@@ -200,14 +200,14 @@ def _sequences(declared: Declaration, mode: str) -> Iterator[CallSequence]:
 
 
 _QUICK = (1, 3)
-"""The places of the calls that grow: the second of them is the fourth call, too."""
+"""Indices of the calls that grow; the second of them is also the fourth call."""
 
 
 def judge_sequence(given: CallSequence, program: Program, terms: Terms) -> list[Finding]:
     """Return the finding of `random.calls` on the uncertain calls among several.
 
-    What certain calls leave is the same in every run, so they add nothing to the joint law of the
-    others, which is compared with the product of the laws of the uncertain rows alone.
+    The state that certain calls leave is the same in every run, so they add nothing to the joint
+    law of the others, which is compared with the product of the laws of the uncertain rows alone.
     """
     if terms.lane == SAMPLE:
         behind = replace(program, adapter=_Behind(program, given.calls[:-1]))
@@ -221,7 +221,7 @@ def judge_sequence(given: CallSequence, program: Program, terms: Terms) -> list[
 
 
 _SAMPLED = "generic.v3.l2"
-"""The case whose emissions are sampled behind other calls."""
+"""Case whose emissions are sampled after other calls."""
 
 
 def _judged(given: CallSequence, program: Program, lane: str) -> Finding:
@@ -265,7 +265,7 @@ def _together(given: CallSequence, program: Program, lane: str) -> Observed:
 
 
 def _narrowed(given: CallSequence, program: Program, lane: str) -> str:
-    """Describe the fewest earlier calls behind which the last one is wrong."""
+    """Describe the fewest earlier calls after which the last call is wrong."""
     *earlier, last = given.calls
     for kept in _subsets(earlier):
         fewer = replace(given, calls=(*kept, last))
@@ -279,7 +279,7 @@ def _narrowed(given: CallSequence, program: Program, lane: str) -> str:
 
 
 def _subsets(calls: Sequence[Call]) -> Iterable[tuple[Call, ...]]:
-    """Yield the parts of some calls that keep all uncertain ones, small ones first."""
+    """Yield the subsequences of some calls that keep all uncertain calls, short ones first."""
     for size in range(len(calls) + 1):
         for places in combinations(range(len(calls)), size):
             kept = tuple(calls[i] for i in places)
@@ -292,7 +292,7 @@ def _told(call: Call) -> str:
 
 
 class _Behind(Between):
-    """An adapter of which every call is made on a fresh copy, behind some other calls."""
+    """Adapter that makes every call on a fresh copy, after some other calls."""
 
     def __init__(self, program: Program, earlier: Sequence[Call]) -> None:
         super().__init__(program.adapter)
@@ -300,11 +300,11 @@ class _Behind(Between):
         self.earlier = len(earlier)
 
     def passed_on(self, request: Request) -> Request:
-        """Return the request, which comes behind the others."""
+        """Return the request that follows the others."""
         return request
 
     def verify(self, asked: Request) -> Result:
-        """Verify the rows, behind the earlier calls."""
+        """Verify the rows, after the earlier calls."""
         fresh, declared = as_loaded(self._program.adapter), self._program.declared
         for call in self._before:
             before = replace(request(call.asked(), declared), generator=asked.generator)

@@ -1,8 +1,8 @@
-"""Dimensions of serving that meet: a length in a batch, a layout without a generator, and so on.
+"""Combinations of serving dimensions: a length in a batch, a layout without a generator, and so on.
 
-A fault may need two of them. So what is plain, what is more and what is much more of each dimension
-is asked beside every such class of each other one, all pairs that fit in a few dozen requests: the
-requirement is that of the first dimension that is not the plain one.
+A fault may need two of them. So each class of each dimension (plain, more, much more) is combined
+with every class of every other dimension: all pairs that fit in a few dozen requests. The
+requirement is that of the first dimension that is not plain.
 """
 
 from __future__ import annotations
@@ -40,21 +40,21 @@ _ASKED_BY = {
     "generator": "random.default",
     "dtype": "number.dtypes",
 }
-"""The requirement on each dimension; that on the first which is not plain judges a setting."""
+"""Requirement on each dimension; the first dimension that is not plain decides a setting."""
 
 _MOST_ENTRIES = 2**14
-"""The most entries of the target's rows in one request: a lane has an object for each number that
-is drawn, and eager verifiers draw for all."""
+"""Maximum number of entries of the target's rows in one request: a lane has an object for each
+random number, and eager verifiers draw for all entries."""
 
 _MOST_PROBED = 2**11
-"""The most entries of a request whose law is probed."""
+"""Maximum number of entries of a request whose law is probed."""
 
 _Class = tuple[Any, ...]
-"""Values of a dimension that are asked in turn: what is plain, some more, or many more of it."""
+"""Values of a dimension, used in turn: the plain value, larger values, or much larger ones."""
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on dimensions that meet, in mode certify."""
+    """Yield the tasks on combined dimensions, in mode certify."""
     if mode != "certify":
         return
     for number, setting in enumerate(settings(declared)):
@@ -63,7 +63,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def settings(declared: Declaration) -> list[Setting]:
-    """Return settings in which every two classes of the dimensions that are taken meet."""
+    """Return settings that combine every two classes of the dimensions that the adapter takes."""
     longer = [each for each in declared.dtypes if each == "float64" != declared.dtype]
     others = [each for each in declared.layouts if each != CONTIGUOUS]
     own: dict[str, tuple[_Class, ...]] = {
@@ -95,7 +95,7 @@ def settings(declared: Declaration) -> list[Setting]:
 
 
 def _settings(values: Mapping[str, tuple[_Class, ...]]) -> list[Setting]:
-    """Return settings in which all classes meet, with values of each class in turn."""
+    """Return settings that combine all classes, with values of each class in turn."""
 
     def setting(row: Sequence[Any]) -> Setting:
         given = dict(zip(values, row, strict=True))
@@ -167,7 +167,7 @@ def covering(
 
 
 def _asked_by(setting: Setting) -> str:
-    """Return the requirement on the first dimension in which a setting is not plain."""
+    """Return the requirement on the first dimension that is not plain in a setting."""
     own = setting_to_json(setting)
     return next(_ASKED_BY[name] for name in _ASKED_BY if name in own)
 

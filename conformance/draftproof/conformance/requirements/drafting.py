@@ -43,7 +43,7 @@ from draftproof.reference.rows import normalised
 
 Siblings = tuple[int, ...]
 Level = tuple[tuple[Row, ...], Siblings]
-"""The content of one depth: a declared row for each path, and a token of each path."""
+"""Content of one depth: a declared row for each path, and a token of each path."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class DraftSetting:
 
     @property
     def branching(self) -> tuple[int, ...] | None:
-        """The branching of the request: None where the paths part at the root alone."""
+        """The branching of the request: None if the paths branch only at the root."""
         return self.widths if max(self.widths[1:], default=1) > 1 else None
 
 
@@ -115,7 +115,7 @@ class DraftObservation:
 
 
 def draft_declared(seen: DraftObservation) -> Rational:
-    """`draft.declared`: TV between the law of a path and that of its rows, of the worst path."""
+    """`draft.declared`: TV between the law of a path and that of its rows, for the worst path."""
     return max(law.total_variation(declared_law(law, drawn)) for law, drawn in _paths_of(seen))
 
 
@@ -125,7 +125,7 @@ def draft_joint(seen: DraftObservation) -> Rational:
 
 
 REQUIREMENTS = {"draft.declared": draft_declared, "draft.joint": draft_joint}
-"""The requirements on a drafter, each with the distance that it measures."""
+"""Requirements on a drafter, each with the distance that it measures."""
 
 Drawn = Callable[[int, Level], Rational]
 """The probability of the tokens at a depth, given the rows declared for them."""
@@ -243,7 +243,7 @@ def _way(levels: tuple[Level, ...], path: int) -> Way:
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on a drafter's declarations, one for every setting, if there is a drafter."""
+    """Yield the tasks on a drafter's declarations, one per setting, if there is a drafter."""
     if declared.drafts:
         for setting in settings(declared):
             if setting.mode in modes_up_to(mode):
@@ -321,7 +321,7 @@ def _finding(requirement: str, seen: DraftObservation) -> Finding:
 
 
 def _told(requirement: str, seen: DraftObservation) -> str:
-    """Describe the most wrong drafts."""
+    """Describe the drafts with the largest errors."""
     laws = list(_paths_of(seen)) if requirement == "draft.declared" else []
     law, drawn = max(
         laws or [(seen.law, scheme_of(seen))],
@@ -415,7 +415,7 @@ def drafted(
 
 
 def each_drafted(raw: Any, rows: int) -> list[Any]:
-    """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's words."""
+    """Return, for each row, the tokens [K][L] and rows [K][L][V] drafted, or an error's message."""
     if isinstance(raw, str):
         return [raw] * rows
     tokens, declares = vars(raw).values() if isinstance(raw, DraftResult) else raw
@@ -485,7 +485,7 @@ def _frozen(nested: Any) -> Any:
 def _drafted(
     raw: Any, setting: DraftSetting, rounding: Rational, known: dict[Path, list[Row]]
 ) -> DraftedRows | Failure:
-    """Return the drafts, from nested numbers or from the words of an error.
+    """Return the drafts, from nested numbers or from the message of an error.
 
     `known` has the known rows of each context, from any outcome: a row that differs from a known
     row by rounding is replaced by it, so that rounding does not split a law.

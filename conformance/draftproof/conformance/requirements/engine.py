@@ -1,4 +1,4 @@
-"""The accepted length of a whole engine, where it says its passes (chapter 16)."""
+"""Accepted length of a whole engine that reports its passes (chapter 16)."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Fin
 from draftproof.reference.rational import exactly
 
 MOST_PATHS = 10**6
-"""The most paths behind one context that are added up."""
+"""Maximum number of paths after one context that are added up."""
 
 
 def length_finding(
     case: str, own: Asked, rows: KnownRows, budget: Budget, *, draft_length: int | None
 ) -> Finding:
-    """Return the finding on the tokens of a pass, skipped where they are not known.
+    """Return the finding on the tokens per pass, skipped if the passes are unknown.
 
     `draft_length` is L, None for an engine that does not draft with the checkpoint's draft.
     """

@@ -13,27 +13,27 @@ from draftproof.reference.model import Path
 from draftproof.reference.rational import Rational, exactly, readable
 
 PASS, FAIL, INCONCLUSIVE, SKIPPED, ERROR = "pass", "fail", "inconclusive", "skipped", "error"
-"""The verdicts. Inconclusive never certifies; a skip carries its reason."""
+"""Verdicts. Inconclusive never certifies; a skip carries its reason."""
 
 UNREFERENCED = "the reference does not have its algorithm"
-"""The beginning of a skip's reason where there is no reference to compare an adapter with."""
+"""Beginning of a skip's reason if there is no reference to compare an adapter with."""
 
 OF_MANY_CASES = "batch.backends"
-"""The requirement whose one task has a finding for each of many cases."""
+"""Requirement whose one task has a finding for each of many cases."""
 
 PARTIAL = "partial"
-"""The verdict of a campaign that passes without having asked all cases."""
+"""Verdict of a campaign that passes without having judged all cases."""
 
 FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
 UNFETCHED = "could not be fetched"
-"""Kinds of outcome without a verdict: the adapter raises on every case, or is not available."""
+"""Kinds of outcome without a verdict: the adapter fails on every case, or is not available."""
 
 
 @dataclass(frozen=True)
 class SampleFigures:
-    """The figures behind a finding of the sample lane.
+    """Figures behind a finding of the sample lane.
 
-    The true distance is at most `bound`. The test fails where `log_evidence` reaches log(1 /
+    The true distance is at most `bound`. The test fails if `log_evidence` reaches log(1 /
     false_alarm): for a correct verifier with probability at most `false_alarm`. At a distance of
     `detectable`, it would have failed with probability `power`. `path` has the number of emissions
     and the log evidence after every batch; `stream` is the SHA-256 of all emissions, in order.
@@ -58,7 +58,7 @@ class Lengths:
 
 @dataclass(frozen=True)
 class TextWeight:
-    """The probability of a text, as observed and under the target."""
+    """Probability of a text, as observed and under the target."""
 
     text: Path
     """Its first L + 1 tokens; a text that cannot be continued is shorter, a failure is empty."""
@@ -70,12 +70,12 @@ class TextWeight:
 class Finding:
     """Verdict and distance of one requirement on one case.
 
-    `distance` is the observed distance, `allowed` the one that rounding explains; both are None
-    where nothing was measured. `lane` is the lane that decided, `runs` its number of runs or
+    `distance` is the observed distance, `allowed` the distance that rounding explains; both are
+    None if nothing was measured. `lane` is the lane that decided, `runs` its number of runs or
     emissions. `detail` is the reason of a skip or an error, or gives the details of a failure.
-    `applies` is False where the requirement asks nothing of this adapter, by the adapter's
+    `applies` is False if the requirement does not apply to this adapter, by the adapter's
     declaration. `lengths` and `law` show the observed lengths or law. On the probe lane every law
-    is within `resolution` of the true one.
+    is within `resolution` of the true law.
     """
 
     __repr__ = readable
@@ -103,7 +103,7 @@ def verdict_of(distance: Rational, allowed: Rational, slack: Rational) -> str:
 
 
 def contradiction(finding: Finding) -> str:
-    """Describe the contradiction between a finding and its figures, empty where there is none."""
+    """Describe the contradiction between a finding and its figures, empty if there is none."""
     if told := _off_its_law(finding):
         return told
     if finding.distance is None or finding.allowed is None or finding.sampled is not None:
@@ -214,7 +214,7 @@ def _sampled_from_json(document: Mapping[str, Any]) -> SampleFigures:
 
 
 def _finite(number: float) -> float | None:
-    """Return the number in JSON's form, which has no infinity."""
+    """Return the number in JSON's form; JSON has no infinity."""
     return None if number == inf else number
 
 

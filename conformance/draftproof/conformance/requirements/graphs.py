@@ -1,7 +1,7 @@
 """Requirement on calls that a CUDA graph captures.
 
-Id, level and wording are those of the specification's chapter 9. It has never run on a device: it
-was written where there was none.
+Id, level and wording are those of the specification's chapter 9. It is untested: no device was
+available.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _REPLAYS = 100
 def judge_graph(program: Program, _terms: Terms) -> list[Finding]:
     """Return the finding of `device.graph`: one captured call of every draft of a case.
 
-    The generator is CUDA's default one, which a graph knows.
+    The generator is CUDA's default, which a graph registers.
     """
     declared = program.declared
     if reason := _not_asked(declared):
@@ -70,10 +70,10 @@ def _not_asked(declared: Declaration) -> str:
 
 
 def fault_of(replays: list[Any]) -> str:
-    """Describe what is wrong in the outcomes of replays, empty where nothing is.
+    """Describe the fault in the outcomes of replays, empty if there is none.
 
-    Two replays of a correct verifier are alike in all of 9 rows once in some hundred times, so more
-    than half of all neighbours are alike with a probability below 1e-50.
+    Two replays of a correct verifier agree in all of 9 rows once in some hundred times, so more
+    than half of all neighbours agree with a probability below 1e-50.
     """
     failed = [each for replay in replays for each in replay if isinstance(each, Failure)]
     if failed:

@@ -64,7 +64,7 @@ def _asked(row: Asked, declared: Declaration) -> Coming:
 
 @dataclass(frozen=True)
 class InputObservation:
-    """The adapter's reaction to each kind of invalid input: the error, or None for silence.
+    """Reaction of an adapter to each kind of invalid input: the error, or None for silence.
 
     `where` describes, for a kind accepted in silence, the first invalid input of that kind;
     `undefined` has the kinds that the adapter declares, each with its reason.
@@ -124,7 +124,7 @@ def input_rejected(seen: InputObservation) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class _Met:
-    """The reaction to invalid input: the error, None if a run can end without one."""
+    """Reaction to invalid input: the error, None if a run can end without an error."""
 
     error: str | None
     runs: int
@@ -135,7 +135,7 @@ class _Silence(Exception):
 
 
 def _met(program: Program, invalid: Request) -> _Met:
-    """Find out if any run can be silent: an error may depend on which tokens are accepted."""
+    """Determine if any run can be silent: an error may depend on which tokens are accepted."""
     runs = 0
 
     def run() -> str:
@@ -181,7 +181,7 @@ _INVALID_ROWS = {
 
 
 def _invalid(kind: str, valid: Request) -> Iterator[tuple[str, Request]]:
-    """Yield requests that are invalid in one way, each with the words for its fault."""
+    """Yield requests that are invalid in one way, each with a description of its fault."""
     for row, what in _INVALID_ROWS.get(kind, ()):
         yield from _with_row(valid, "draft_probs", row, what)
         yield from _with_row(valid, "target_probs", row, what)
@@ -234,7 +234,7 @@ def _cut(valid: Request, which: str, dim: int) -> Request:
 
 
 def _doubled(valid: Request, which: str, dim: int, count: int) -> Request:
-    """Return the request whose rows come with their first `count` again along a dimension."""
+    """Return the request with the first `count` entries of its rows repeated along a dimension."""
     return _reshaped(valid, which, lambda rows: torch.cat([rows, rows.narrow(dim, 0, count)], dim))
 
 

@@ -54,4 +54,4 @@ def judge_large(batch: BatchCase, program: Program, terms: Terms) -> list[Findin
 
 
 _EFFORT = Effort(2**15, 0.05)
-"""The pairs of a batch that is sampled, and their smallest bias of interest: some hundred calls."""
+"""Pairs of a batch that is sampled, and their smallest bias of interest: some hundred calls."""

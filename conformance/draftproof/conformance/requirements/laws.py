@@ -67,11 +67,11 @@ Text = Path | Failure
 
 
 class NotApplicable(Exception):
-    """A requirement asks nothing of this adapter; the message says why."""
+    """Error of a requirement that does not apply to this adapter; the message says why."""
 
 
 class OutOfReach(Exception):
-    """The value that a requirement needs cannot be computed for this case; the message says why."""
+    """Error of a requirement whose value cannot be computed for this case; the message says why."""
 
 
 # --- what is required ----------------------------------------------------------------------
@@ -137,7 +137,7 @@ LAWS: Mapping[str, Callable[[Observation], Rational]] = {
     "length.optimal": optimal_length,
     "random.fresh": fresh_noise,
 }
-"""The requirements that are judged case by case, on the law of one row."""
+"""Requirements that are judged case by case, on the law of one row."""
 
 
 # --- how it is judged ----------------------------------------------------------------------
@@ -240,7 +240,7 @@ Found = TypeVar("Found")
 
 
 class _Together(Generic[Found]):
-    """What is found of one adapter on cases that are alike, shared by their tasks."""
+    """Findings of one adapter on cases that are alike, shared by their tasks."""
 
     def __init__(self) -> None:
         self._adapter: Adapter | None = None
@@ -249,7 +249,7 @@ class _Together(Generic[Found]):
     def of(
         self, program: Program, cases: Sequence[str], observed: Callable[[], list[Found]]
     ) -> list[Found] | None:
-        """Return what is `observed` of each case, None where they cannot be rows of one batch."""
+        """Return the observation of each case, None if they cannot be rows of one batch."""
         if program.adapter is not self._adapter:
             self._adapter, self._seen = program.adapter, {}
         key = tuple(cases)
@@ -360,7 +360,7 @@ def _moved_by_law(requirement: str, instance: Instance) -> int:
 
 
 def _detail(requirement: str, seen: Observation) -> str:
-    """Describe a failure in more detail, where there is more to say."""
+    """Describe a failure in more detail, if there is more to report."""
     if requirement == "law.prefix":
         failures = {o: w for o, w in seen.emitted().items() if isinstance(o, Failure)}
         return max(failures, key=lambda failure: failures[failure]).what

@@ -1,4 +1,4 @@
-"""Requirement on the layout of what a verifier is given.
+"""Requirement on the memory layout of a verifier's input.
 
 Id, level and wording are those of the specification's chapter 10.
 """
@@ -36,11 +36,11 @@ from draftproof.conformance.requirements.task import Task, Terms
 from draftproof.reference.drafting import draft_law
 
 Layout = Callable[[Tensor], Tensor]
-"""Returns a tensor of the same numbers that lies in memory in another way."""
+"""Function that returns a tensor of the same numbers with a different memory layout."""
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on layouts: those that are taken, and those that must be refused."""
+    """Yield the tasks on layouts: those that the adapter takes, and those that it must refuse."""
     for name in LAID:
         for given in _given(name, declared, mode):
             if mode == "quick" and (name, given.id) not in _QUICK:
@@ -60,7 +60,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def _one_sided(declared: Declaration) -> Iterator[Task]:
-    """Yield the tasks on requests of which only the target's rows, or the draft's, are laid out."""
+    """Yield the tasks on requests in which only the target's, or the draft's, rows are laid out."""
     case = next(each for each in cases("quick") if each.id == "generic.v2.l2")
     for name in (each for each in LAID if each in declared.layouts and each != _EXPANDED):
         for side in ("target", "draft"):
@@ -74,7 +74,7 @@ def _one_sided(declared: Declaration) -> Iterator[Task]:
 
 @dataclass(frozen=True)
 class _Given:
-    """Rows to lay out: all drafts of a case, each by itself, or a batch where there is no case."""
+    """Rows to lay out: all drafts of a case, each alone, or a batch if there is no case."""
 
     id: str
     rows: Sequence[Asked]
@@ -82,10 +82,10 @@ class _Given:
 
 
 def _given(layout: str, declared: Declaration, mode: str) -> Iterator[_Given]:
-    """Yield what is laid out: one path, several where they are taken, and two rows of a batch.
+    """Yield the rows to lay out: one path, several if the adapter takes them, two rows of a batch.
 
-    Rows that are expanded are equal: along a path in a case without context, by itself and beside
-    another, and in a batch of one request twice.
+    Expanded rows are equal: along a path in a case without context, alone and beside another row,
+    and in a batch of one request twice.
     """
     one = _EQUAL if layout == _EXPANDED else _DIFFERENT
     several = f"several.{declared.scheme}.v3.l1.k2"
@@ -102,11 +102,11 @@ def _given(layout: str, declared: Declaration, mode: str) -> Iterator[_Given]:
 _DIFFERENT, _EQUAL, _PAIR = "generic.v3.l2", "motivating", "pair"
 
 _QUICK = {("transposed", _DIFFERENT), ("expanded", _EQUAL), ("sliced", _PAIR)}
-"""The layouts and rows of mode quick: what is not contiguous, what is one in memory, and rows."""
+"""Layouts and rows of mode quick: not contiguous, stored once, and single rows."""
 
 
 def _pair(layout: str) -> list[Asked]:
-    """Return two rows, which are one request twice where they are expanded."""
+    """Return two rows, or one request twice if they are expanded."""
     known = {case.id: case.instance for case in cases("quick")}
     first: Asked = known["generic.v2.l2"], ((0, 1),)
     second: Asked = known["banked"], ((1, 0),)
@@ -114,7 +114,7 @@ def _pair(layout: str) -> list[Asked]:
 
 
 def _along() -> list[Asked]:
-    """Return two rows, each of which has one row of the target at all of its positions."""
+    """Return two rows, each of which has one target row at all of its positions."""
     first = next(case.instance for case in cases("quick") if case.id == _EQUAL)
     second = replace(first, target=first.draft, draft=first.target)
     return [(instance, next(iter(draft_law(instance)))) for instance in (first, second)]
@@ -191,34 +191,34 @@ def laid_out(layout: str, asked: Request, *, side: str = "") -> Request:
 
 
 def _transposed(tensor: Tensor) -> Tensor:
-    """Let the first side be the one whose entries are neighbours, and the last the outermost."""
+    """Reverse the order of the sides in memory: the first side becomes the innermost."""
     sides = [*range(tensor.dim())][::-1]
     return tensor.permute(sides).contiguous().permute(sides)
 
 
 def _sliced(tensor: Tensor) -> Tensor:
-    """Let every row be the first part of a longer one, as where a vocabulary is padded."""
+    """Make every row the first part of a longer one, like a padded vocabulary."""
     wide = _filled(tensor, (*tensor.shape[:-1], tensor.shape[-1] + 5))
     wide[..., : tensor.shape[-1]] = tensor
     return wide[..., : tensor.shape[-1]]
 
 
 def _offset(tensor: Tensor) -> Tensor:
-    """Let the first entry be the second of its memory."""
+    """Start the tensor at the second entry of its memory."""
     flat = _filled(tensor, (tensor.numel() + 1,))
     flat[1:] = tensor.flatten()
     return flat[1:].view(tensor.shape)
 
 
 def _stepped(tensor: Tensor) -> Tensor:
-    """Let every other entry of the memory be between two of the tensor's."""
+    """Leave a gap of one entry between any two entries of the tensor."""
     wide = _filled(tensor, (*tensor.shape, 2))
     wide[..., 0] = tensor
     return wide[..., 0]
 
 
 def _interleaved(tensor: Tensor) -> Tensor:
-    """Let other requests, and other paths, be between those of the tensor."""
+    """Interleave other requests and paths with those of the tensor."""
     sides = [2 * size for size in tensor.shape[:-1]] or [2 * size for size in tensor.shape]
     wide = _filled(tensor, [*sides, *tensor.shape[len(sides) :]])
     every = tuple(slice(None, None, 2) for _ in sides)
@@ -227,7 +227,7 @@ def _interleaved(tensor: Tensor) -> Tensor:
 
 
 def _expanded(tensor: Tensor) -> Tensor:
-    """Let equal entries along a side be one in memory."""
+    """Store equal entries along a side once."""
     for side, size in enumerate(tensor.shape):
         first = tensor.narrow(side, 0, 1)
         if size > 1 and bool((tensor == first).all()):
@@ -236,7 +236,7 @@ def _expanded(tensor: Tensor) -> Tensor:
 
 
 def _filled(tensor: Tensor, shape: Sequence[int]) -> Tensor:
-    """Return memory in which a number that is read beside the tensor is a likely one: all ones."""
+    """Return memory full of ones, so that a read beside the tensor yields a plausible number."""
     return tensor.new_ones(*shape)
 
 
@@ -250,4 +250,4 @@ LAID: Mapping[str, Layout] = {
     "interleaved": _interleaved,
     _EXPANDED: _expanded,
 }
-"""The layouts beside the contiguous one, which all other requests have."""
+"""Layouts other than the contiguous one, which all other requests have."""

@@ -63,15 +63,15 @@ def _fitting(group: LongCases, declared: Declaration) -> LongCases:
 
 
 _PROBED = 12
-"""One in so many pairs is probed: an interpreted kernel takes a second for each."""
+"""One pair in this many is probed: an interpreted kernel takes a second for each."""
 
 _EFFORTS = {
     "quick": Effort(2**10, 0.3),
     "standard": Effort(2**11, 0.2),
     "certify": Effort(2**11, 0.2),
 }
-"""Smaller than `sampled.EFFORTS`: every emission is a call of its own, and some ten texts can be
-said."""
+"""Smaller than `sampled.EFFORTS`: every emission is a separate call, and there are some ten
+texts."""
 
 
 def judge_long(
@@ -79,7 +79,7 @@ def judge_long(
 ) -> list[Finding]:
     """Return the finding of `law.long` on cases of one form: that on the worst of them.
 
-    On the probe lane they share calls with those of all asked groups in `alike`.
+    On the probe lane they share calls with the cases of all asked groups in `alike`.
     """
     if terms.lane == SAMPLE:
         middle = group.cases[len(group.cases) // 2]
@@ -101,9 +101,9 @@ def judge_long(
 def judge_long_rows(
     batch: BatchCase, alike: Sequence[BatchCase], program: Program, terms: Terms
 ) -> list[Finding]:
-    """Return the finding of `law.long` on two long rows: they are independent of each other.
+    """Return the finding of `law.long` on two long rows, which must be independent of each other.
 
-    On the probe lane they share calls with those of all asked batches in `alike`.
+    On the probe lane they share calls with the rows of all asked batches in `alike`.
     """
     require_certain(program, terms.lane)
     seen = None

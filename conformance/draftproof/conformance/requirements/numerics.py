@@ -72,7 +72,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 @dataclass(frozen=True)
 class Given:
-    """A case, the dtype of its rows, and a change of its logits."""
+    """Case, the dtype of its rows, and a change of its logits."""
 
     case: Case
     dtype: str
@@ -80,7 +80,7 @@ class Given:
 
 
 def _asked(given: Given, declared: Declaration) -> Coming:
-    """Return the requests for a case, none where their logits are changed."""
+    """Return the requests for a case, empty if their logits are changed."""
     return asked(given.case, replace(declared, dtype=given.dtype)) if given.logits is None else ()
 
 
@@ -88,12 +88,12 @@ def _asked(given: Given, declared: Declaration) -> Coming:
 
 
 def judge_given(requirement: str, given: Given, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of a requirement on the law of a case, given in a certain way."""
+    """Return the finding of a requirement on the law of a case, given in one form."""
     return [judged_law(requirement, observe_given(program, given, lane=terms.lane))]
 
 
 def observe_given(program: Program, given: Given, *, lane: str) -> Observation:
-    """Observe the program's law on a case, given in a certain way. Raises as `observe` does."""
+    """Observe the program's law on a case, given in one form. Raises as `observe` does."""
     asked = replace(program, declared=replace(program.declared, dtype=given.dtype))
     if given.logits is not None:
         change = partial(_other_logits, given.logits)
@@ -155,7 +155,7 @@ def judge_pair(dtype: str, program: Program, terms: Terms) -> list[Finding]:
 # --- extreme rows ------------------------------------------------------------------------
 
 FAR = 1e4
-"""The size of the shift of logits, and of the distance between them."""
+"""Size of the shift of logits, and of the distance between them."""
 
 
 def _extreme(declared: Declaration, mode: str) -> Iterator[Given]:

@@ -1,4 +1,4 @@
-"""Requirement on the size of what a verifier is given.
+"""Requirement on the size of a verifier's input.
 
 Id, level and wording are those of the specification's chapter 9.
 """
@@ -32,7 +32,7 @@ _ID = "number.offsets"
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on rows that lie far apart: along a path, and along a batch."""
+    """Yield the tasks on rows that are far apart in memory: along a path, and along a batch."""
     if mode == "quick":
         return
     yield Task("offsets.positions", (_ID,), (EXACT, PROBE), judge_positions)
@@ -41,19 +41,20 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 _APART = 2**30
-"""The distance, in entries, of neighbours that lie far apart: one of 31 bits."""
+"""Distance of neighbours that are far apart, in entries: a number of 31 bits."""
 
 _PLACES = 5
-"""The places at such distances: the third begins at 2**31 entries, and the fifth at 2**32."""
+"""Number of rows at such distances: the third begins at 2**31 entries, the fifth at 2**32."""
 
 _MAPPED = 4096
-"""The places where memory is only mapped, of 16 TiB in all: lanes ask for many rows at a time."""
+"""Number of rows in memory that is only mapped, 16 TiB in all: lanes ask for many rows at a
+time."""
 
 _LENGTH = _PLACES - 1
 
 
 def judge_positions(program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `number.offsets` on a path whose positions lie far apart."""
+    """Return the finding of `number.offsets` on a path whose positions are far apart."""
     name = "offsets.positions"
     if reason := _unmapped(program.declared):
         return [Finding(_ID, name, SKIPPED, detail=reason, applies=False)]
@@ -62,9 +63,9 @@ def judge_positions(program: Program, terms: Terms) -> list[Finding]:
 
 
 def judge_rows(program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `number.offsets` on a batch whose rows lie far apart.
+    """Return the finding of `number.offsets` on a batch whose rows are far apart.
 
-    Those at 2**31 and 2**32 entries are uncertain, and all others certain.
+    The rows at 2**31 and 2**32 entries are uncertain, and all others are certain.
     """
     name = "offsets.rows"
     if reason := _unmapped(program.declared):
@@ -85,9 +86,9 @@ def _far(program: Program) -> Program:
 
 
 class FarApart(Between):
-    """An adapter whose rows lie far apart: of a batch, or of a path of several tokens.
+    """Adapter whose rows are far apart: those of a batch, or of a path of several tokens.
 
-    It is asked for as many requests at a time as the memory has places.
+    Each request has as many rows as fit in its memory.
     """
 
     def __init__(self, program: Program) -> None:
@@ -96,11 +97,11 @@ class FarApart(Between):
         self.same_as = None if other is None else FarApart(replace(program, adapter=other))
 
     def passed_on(self, request: Request) -> Request:
-        """Return the request for as many rows as there are places for, far apart."""
+        """Return the request for as many rows as fit, far apart."""
         return _apart(_part(request, slice(_at_once(request))))
 
     def verify(self, asked: Request) -> Result:
-        """Verify the rows, as many at a time as there are places for."""
+        """Verify the rows, as many at a time as fit."""
         rows, at_once = len(asked.draft_tokens), _at_once(asked)
         found = []
         for start in range(0, rows, at_once):
@@ -112,7 +113,7 @@ class FarApart(Between):
 
 
 def _at_once(asked: Request) -> int:
-    """Return how many of the rows of a request the memory has places for."""
+    """Return how many of the rows of a request fit in the memory."""
     rows, _, length = asked.draft_tokens.shape
     # Longer paths lie side by side, all in the places that one of them needs.
     return _places(asked.draft_probs.device) if length == 1 else rows
@@ -126,9 +127,9 @@ def _part(asked: Request, rows: slice) -> Request:
 def _apart(asked: Request) -> Request:
     """Return the request with the rows of target and draft far apart.
 
-    Paths of one token are `_APART` entries from each other, and their positions half of that. Of
-    longer paths, which lie side by side, it is the positions that are `_APART`. All else is as it
-    was.
+    Paths of one token are `_APART` entries from each other, and their positions half of that.
+    Longer paths are adjacent, with their positions `_APART` entries from each other. Nothing else
+    changes.
     """
     names = ("target_probs", "draft_probs", "target_logits", "draft_logits")
     given = {name: rows for name in names if (rows := getattr(asked, name)) is not None}
@@ -145,10 +146,10 @@ def _apart(asked: Request) -> Request:
 
 
 _BEFORE = 2**31
-"""The entries before the first: an offset that became negative leads to zeros, not to a crash."""
+"""Entries before the first row: a negative offset leads to zeros, not to a crash."""
 
 _BESIDE = 2**20
-"""The entries between the rows of different tensors."""
+"""Entries between the rows of different tensors."""
 
 
 def _places(device: torch.device) -> int:
@@ -157,9 +158,9 @@ def _places(device: torch.device) -> int:
 
 @lru_cache(maxsize=1)
 def _memory(dtype: torch.dtype, device: torch.device) -> Tensor:
-    """Return memory that is zero, and takes room on a CPU only where it is written.
+    """Return memory that is zero, and occupies space on a CPU only if it is written.
 
-    Raises `OSError`, `ValueError`, `RuntimeError` or `MemoryError` where there is not enough.
+    Raises `OSError`, `ValueError`, `RuntimeError` or `MemoryError` if there is not enough.
     """
     entries = _BEFORE + _places(device) * _APART
     if device.type != "cpu":
@@ -169,11 +170,11 @@ def _memory(dtype: torch.dtype, device: torch.device) -> Tensor:
 
 
 _MAP_NORESERVE = 0x4000 if sys.platform == "linux" else 0
-"""The flag of a mapping that is not counted before it is written; Python 3.13 has a name for it."""
+"""Flag of a mapping that does not count before it is written; Python 3.13 has a name for it."""
 
 
 def _unmapped(declared: Declaration) -> str:
-    """Return the reason why there is no memory of that size, empty where there is."""
+    """Return the reason why memory of that size is not available, empty if it is."""
     try:
         _memory(getattr(torch, declared.dtype), torch.device(declared.device))
     except (OSError, ValueError, RuntimeError, MemoryError) as error:

@@ -52,10 +52,10 @@ _DEPENDENCE = {
     "batch.large": "rows of a large batch depend on each other",
     "random.calls": "consecutive calls depend on each other",
 }
-"""The requirements that are judged by pairs, and the words for a failure of each."""
+"""Requirements that are judged by pairs, and the description of a failure of each."""
 
 _Drawn = tuple[Integers, Mapping[str, Integers]]
-"""The kinds of emissions [calls, rows], and the pairs [pairs, 2] of them by requirement."""
+"""Kinds of emissions [calls, rows], and the pairs [pairs, 2] of them by requirement."""
 
 
 def sample_pairs(
@@ -112,10 +112,10 @@ def sample_apart(
 
 
 _CONSECUTIVE = ("batch.invariant", "random.calls")
-"""The requirements on neighbouring rows, and on the same row of two consecutive calls."""
+"""Requirements on neighbouring rows, and on the same row of two consecutive calls."""
 
 _Kinds = Callable[[int], Integers]
-"""Verifies so many rows in one call, and returns the kinds of their emissions."""
+"""Function that verifies a number of rows in one call, and returns the kinds of their emissions."""
 
 
 def _judged(

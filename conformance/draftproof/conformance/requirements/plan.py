@@ -1,4 +1,4 @@
-"""The plan: the tasks that judge the requirements for an adapter."""
+"""Plan: the tasks that judge the requirements for an adapter."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CHAPTERS = (
     *(laws, long, states, drafting, texts, batches, large, randomness),
     *(numerics, tail, offsets, graphs, inputs, layouts, crossed),
 )
-"""The modules, in the order of the chapters."""
+"""Modules, in the order of the chapters."""
 
 
 @lru_cache(maxsize=8)
@@ -40,6 +40,6 @@ def plan(declared: Declaration, mode: str) -> tuple[Task, ...]:
 
 @lru_cache(maxsize=1)
 def coming(declared: Declaration, mode: str, patterns: tuple[str, ...]) -> Coming:
-    """Return the coming requests of a mode's tasks to the lanes, for the asked cases."""
+    """Return the future requests of a mode's tasks to the lanes, for the asked cases."""
     asked = [task for task in plan(declared, mode) if is_asked(task.case, patterns)]
     return [each for task in asked if task.asks is not None for each in task.asks(declared)]

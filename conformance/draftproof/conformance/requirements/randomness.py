@@ -48,12 +48,12 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 _RUN_CASES = ("generic.v3.l2", "banked", "zeros.both")
 
 _SEEDS = 4
-"""The number of seeds of single runs. See `judge_runs` for the faults that they can miss."""
+"""Number of seeds of single runs. See `judge_runs` for the faults that they can miss."""
 
 
 @dataclass(frozen=True)
 class _Answer:
-    """The outcomes of a verifier's rows, and the generators that it moved."""
+    """Outcomes of a verifier's rows, and the generators that it moved."""
 
     outcomes: tuple[Outcome, ...]
     others_moved: tuple[str, ...]

@@ -86,7 +86,7 @@ the 256 texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclus
 it takes 0.8, 7 and 58 million emissions."""
 
 TESTS = 5
-"""The tests of one run that can raise a false alarm: two laws, and three bets on the length."""
+"""Tests of one run that can raise a false alarm: two on laws, and three on the length."""
 
 
 @dataclass(frozen=True)
@@ -150,25 +150,25 @@ class TestResult:
 
 @dataclass(frozen=True)
 class TestState:
-    """A test after some batches: the counts, the wealth of the bets, and the results."""
+    """State of a test after some batches: the counts, the wealth of the bets, and the results."""
 
     batches: int = 0
     counts: Mapping[str, Floats] = field(default_factory=dict)
     wealth: Mapping[str, Wealth] = field(default_factory=dict)
     words: str = ""
-    """The words of the first invalid result."""
+    """The description of the first invalid result."""
     stream: str = ""
     """The SHA-256 of all emissions, in order."""
     results: Mapping[str, TestResult] = field(default_factory=dict)
 
     @property
     def is_undecided(self) -> bool:
-        """True where more emissions can decide a requirement."""
+        """True if more emissions can decide a requirement."""
         return not self.results or INCONCLUSIVE in self._verdicts
 
     @property
     def is_open(self) -> bool:
-        """True where more emissions can decide a requirement, and none has failed."""
+        """True if more emissions can decide a requirement, and none has failed."""
         return self.is_undecided and FAIL not in self._verdicts
 
     @property
@@ -234,7 +234,7 @@ class SequentialTest:
         return null_hypotheses(given, self.declared.algorithm, allowed_of(given, self.declared))
 
     def run(self, adapter: Adapter, *, to_the_end: bool = False) -> TestState:
-        """Return the final state, after drawing here as many shares as it takes."""
+        """Return the final state, after drawing here as many shares as necessary."""
         state = self._end(adapter, to_the_end=to_the_end)
         note(self.compared(state, adapter))
         return state
@@ -249,13 +249,13 @@ class SequentialTest:
         return state
 
     def compared(self, state: TestState, adapter: Adapter | None = None) -> Counter[Compared]:
-        """Return how the law was asked for until a state, of an adapter around the verifier."""
+        """Return the requests for the law up to a state, of an adapter around the verifier."""
         sizes = [size for share in self.shares for size in share][: state.batches]
         return Counter(compared_in(adapter, self._asked, self.instance, sizes))
 
     @property
     def _asked(self) -> Declaration:
-        """The declaration by which rows are asked for, one at a time if they are."""
+        """The declaration for requests, with one row at a time if `alone`."""
         return replace(self.declared, batch=self.declared.batch and not self.alone)
 
     def draw(self, adapter: Adapter, share: int) -> Iterator[BatchCounts]:
@@ -386,7 +386,7 @@ def law_result(
 
 
 def _never_result(test: SequentialTest, state: TestState, times: float, what: str) -> TestResult:
-    """Return the result of a count that must be zero: no rounding excuses a single one."""
+    """Return the result of a count that must be zero: rounding does not excuse a single one."""
     emissions, look = int(state.counts["emission"].sum()), state.batches
     observed = float(times / emissions)
     # Never seen in n emissions: (1 - bound)**n is the batch's share of the error.

@@ -1,8 +1,8 @@
-"""Settings: where in a call an instance is asked, among much that is certain.
+"""Settings: the surroundings of an instance in a call, all of them certain.
 
-A fault may hide behind a length, a batch, an id, a layout, a call or a missing generator. What is
-added to a request for its sake is certain, so the law is still that of the instance, and costs as
-few runs.
+A fault may hide behind a length, a batch, an id, a layout, a call or a missing generator.
+Everything that a setting adds to a request is certain, so the law is still that of the instance,
+and costs as few runs.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from draftproof.conformance.requirements.layouts import laid_out
 
 @dataclass(frozen=True)
 class Setting:
-    """What is around an instance in a call."""
+    """Surroundings of an instance in a call."""
 
     before: int = 0
-    """Certain tokens that every row drafts before its own."""
+    """The number of certain tokens that every row drafts before its own."""
     rows: int = 1
-    """The rows of the batch, of which all but one are certain."""
+    """The number of rows of the batch, all but one of them certain."""
     row: int = 0
-    """The row that is not."""
+    """The index of the uncertain row."""
     empty: bool = False
     """True for other rows that draft nothing, which only ragged adapters take."""
     tokens: int = 0
-    """Tokens of probability zero, with the ids below those of the instance."""
+    """The number of tokens of probability zero, with ids below those of the instance."""
     calls: int = 0
-    """Earlier calls of the same object, of one certain row each."""
+    """The number of earlier calls of the same object, of one certain row each."""
     layout: str = ""
-    """The layout of all tensors, empty for the usual one."""
+    """The layout of all tensors, empty for the contiguous layout."""
     dtype: str = ""
-    """The dtype of all rows, empty for the adapter's own."""
+    """The dtype of all rows, empty for the adapter's own dtype."""
     generator: bool = True
     """False for requests that have no generator."""
 
 
 PLAIN = Setting()
-"""Nothing around it."""
+"""Setting without surroundings."""
 
 
 def in_setting(program: Program, setting: Setting) -> Program:
@@ -63,11 +63,11 @@ def in_setting(program: Program, setting: Setting) -> Program:
 
 
 _SHORT = 64
-"""The entries of a row of usual size."""
+"""Number of entries of a row of usual size."""
 
 
 def entries(setting: Setting) -> int:
-    """Return the entries of the target's rows in a setting of an instance of L = 3 and V = 4."""
+    """Return the number of entries of the target's rows in a setting, for L = 3 and V = 4."""
     return setting.rows * (setting.before + 4) * (setting.tokens + 4)
 
 
@@ -84,7 +84,7 @@ def smaller_settings(setting: Setting) -> Iterator[Setting]:
 
 
 def _with(setting: Setting, name: str, value: Any) -> Setting:
-    """Return the setting with another value, and a row that is one of its batch."""
+    """Return the setting with a different value, and an uncertain row within its batch."""
     changed: dict[str, Any] = {**asdict(setting), name: value}
     return Setting(**{**changed, "row": min(changed["row"], changed["rows"] - 1)})
 
@@ -105,12 +105,12 @@ def told_setting(setting: Setting) -> str:
 
 
 def setting_to_json(setting: Setting) -> dict[str, Any]:
-    """Return the dimensions in which a setting is not the plain one."""
+    """Return the dimensions in which a setting is not plain."""
     return {name: value for name, value in asdict(setting).items() if value != getattr(PLAIN, name)}
 
 
 class _Surrounded(Between):
-    """An adapter whose requests are put into a setting, and that answers for their rows alone."""
+    """Adapter that puts its requests into a setting, and answers for their rows alone."""
 
     def __init__(self, adapter: Adapter, setting: Setting) -> None:
         super().__init__(adapter)
@@ -162,7 +162,7 @@ _SURE = {
     "draft_logits": (0.0, -torch.inf),
     "target_logits": (0.0, -torch.inf),
 }
-"""The rows of a request: what stands for a certain token, and for one of probability zero."""
+"""Rows of a request: the rows of a certain token, and those of a token of probability zero."""
 
 
 def _with_rows(
@@ -203,7 +203,7 @@ def _lengthened(request: Request, before: int, token: int) -> Request:
 
 
 def _certain(request: Request, token: int) -> Request:
-    """Return a request of as many rows like those of a request, in which all is certain."""
+    """Return a request of certain rows, as many as in a given request."""
 
     def like(rows: Tensor, sure: float, never: float) -> Tensor:
         return _sure(rows, token, sure, never)
@@ -218,7 +218,7 @@ def _certain(request: Request, token: int) -> Request:
 
 
 def _emptied(certain: Request) -> Request:
-    """Return a request of a certain row that drafts nothing: it says its first token."""
+    """Return a request of a certain row that drafts nothing: it emits its first token."""
     path, length = certain.draft_tokens, certain.draft_tokens.shape[2]
 
     def first(rows: Tensor, *_: float) -> Tensor:
@@ -233,14 +233,14 @@ def _emptied(certain: Request) -> Request:
 
 
 def _sure(rows: Tensor, token: int, sure: float, never: float) -> Tensor:
-    """Return rows like some, which are certain of a token."""
+    """Return rows like the given ones, which are certain of a token."""
     made = torch.full_like(rows, never, memory_format=torch.contiguous_format)
     made[..., token] = sure
     return made
 
 
 def _among(request: Request, certain: Request, setting: Setting) -> Request:
-    """Return the request with certain rows before and behind each of its own."""
+    """Return the request with certain rows before and after each of its own."""
     count = len(request.draft_tokens)
     # The rows of the request follow those of the certain one.
     order = torch.arange(count)[:, None].repeat(1, setting.rows)

@@ -1,4 +1,4 @@
-"""The requirement on a stateful verifier's state: several iterations in a row.
+"""Requirement on a stateful verifier's state: several iterations in a row.
 
 Its id, level and wording are those of the specification's chapter 2. Every iteration is observed
 separately, with each state that the previous iteration was observed to leave, for all of its drafts
@@ -48,7 +48,7 @@ class Iterated:
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:  # noqa: ARG001  # all are of every mode
-    """Yield the tasks on the states that a verifier leaves, if its algorithm leaves any.
+    """Yield the tasks on the states of a verifier, if its algorithm is stateful.
 
     There is no task for samples, which would have to be of whole chains.
     """
@@ -60,7 +60,7 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:  # noqa: ARG001  
 
 
 def _chains(declared: Declaration) -> Iterator[Iterated]:
-    """Yield the chains. Rows that do not depend on the context leave few different states."""
+    """Yield the chains. Rows that do not depend on the context lead to few different states."""
     # Rows of every context differ.
     yield Iterated("two-tokens", (_deep(instance("states.two-tokens", 2, 5)),))
     # Several ratios are left, by what is rejected.
@@ -203,7 +203,7 @@ def _together(laws: Iterable[Law[Each]]) -> Law[tuple[Each, ...]]:
 
 
 _Ways = dict[tuple[Each, ...], Rational]
-"""The unseen states, or targets, behind the same outcomes, each with its weight."""
+"""Unseen states, or targets, behind the same outcomes, each with its weight."""
 
 
 def _by_outcomes(
@@ -227,7 +227,7 @@ def _after(
     states: _Ways[State | None],
     targets: _Ways[Model],
 ) -> _StatePlace:
-    """Return the place after these outcomes, for the rows that go on."""
+    """Return the place after these outcomes, for the rows that continue."""
     # Outcomes of the algorithm are emissions, all of them.
     tokens = [outcome.tokens for outcome in outcomes if isinstance(outcome, Emission)]
 
@@ -279,11 +279,11 @@ def _told(drafts: tuple[Drafts, ...], outcomes: tuple[Outcome, ...]) -> str:
 
 
 _MOST_NUMBERS = 8
-"""The most numbers of a state that is shown; larger states are only named."""
+"""Maximum number of values in a printed state; larger states are only named."""
 
 
 def _shown(place: _StatePlace) -> str:
-    """Describe the state that the adapter gets from the previous iteration, where there was one."""
+    """Describe the state that the adapter gets from the previous iteration, if there was one."""
     (states, _), *_ = place.states
     told_of = [
         f"{name} {list(values) if len(values) <= _MOST_NUMBERS else list(shape)}"

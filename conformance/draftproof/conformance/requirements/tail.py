@@ -1,4 +1,4 @@
-"""Requirement on large vocabularies: the whole row of the next token, tail included.
+"""Requirement on large vocabularies: the whole row of the next token, including the tail.
 
 Id, level and wording are those of the specification's chapter 9.
 """
@@ -64,11 +64,11 @@ def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
 
 
 def is_asked_of(case: TailCase, declared: Declaration) -> bool:
-    """Return True if a case says something of an adapter.
+    """Return True if a case is meaningful for an adapter.
 
-    Rows of short dtypes hold few tokens only. Where p and q nearly are equal, the residual of an
-    adapter that makes its rows of logits is one of rounding. Without a reference, the law of a
-    single draft is known where the draft is certain.
+    Rows of short dtypes hold few tokens only. If p and q are nearly equal, rounding dominates the
+    residual of an adapter that computes its rows from logits. Without a reference, the law of a
+    single draft is known if the draft is certain.
     """
     if declared.dtype not in ("float32", "float64") and case.form not in ("edges", "special"):
         return False
@@ -116,7 +116,8 @@ def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
 
 
 _ROUNDING = rational("1/2") ** 45
-"""How far off is at most what is expected, and its distance: sums of doubles, numpy's in pairs."""
+"""Bounds on the errors of the expected law and of its distance: sums of doubles, numpy's in
+pairs."""
 
 
 # --- the exact lane ------------------------------------------------------------------------------
@@ -125,10 +126,9 @@ _ROUNDING = rational("1/2") ** 45
 def observed_rows(program: Program, rows: TailRows, *, row: int = 0) -> RowLaw:
     """Return the law of the result on one draft, as rows of the next token by (length, path).
 
-    A token t is entry t + 1; entries 0 and V + 1 are of tokens that are not in the vocabulary. An
-    error is an outcome of its words. In a batch of two they are the given row, and the other is
-    certain of other tokens, so that whoever reads it says what has probability 0. Raises as
-    `row_law` does.
+    A token t is entry t + 1; entries 0 and V + 1 are for tokens outside the vocabulary. An error is
+    an outcome with its message. In a batch of two, the second row is certain of other tokens, so
+    that a verifier that reads it emits tokens of probability 0. Raises as `row_law` does.
     """
     asked, vocabulary = request_for(rows, program.declared, row=row), rows.target.shape[1]
     own = row if program.declared.batch else 0
@@ -151,7 +151,7 @@ _MOST_RUNS = 4096
 
 
 def request_for(rows: TailRows, declared: Declaration, *, row: int = 0) -> Request:
-    """Return the request for the rows, with a neighbour where the adapter takes batches."""
+    """Return the request for the rows, with a neighbour if the adapter takes batches."""
     dtype, device = getattr(torch, declared.dtype), declared.device
     target, draft, path = [rows.target], [rows.draft], [rows.path]
     if declared.batch:
@@ -179,7 +179,7 @@ def _certain(tokens: Path, like: Floats) -> Floats:
 
 
 def _afresh(asked: Request, declared: Declaration) -> Request:
-    """Return the request with tensors of its own: who writes into them harms itself only."""
+    """Return the request with its own tensors, so that writing to them has no further effect."""
     own: dict[str, Any] = {
         name: tensor.clone() for name, tensor in vars(asked).items() if isinstance(tensor, Tensor)
     }
@@ -190,7 +190,7 @@ def _afresh(asked: Request, declared: Declaration) -> Request:
 
 
 def as_given(rows: TailRows, declared: Declaration) -> TailRows:
-    """Return the rows that the adapter is really given, in doubles; of logits, their softmax."""
+    """Return the rows that the adapter actually gets, in doubles; for logits, their softmax."""
     dtype = getattr(torch, declared.dtype)
 
     def given(row: Floats) -> Floats:
@@ -265,10 +265,10 @@ def _exact(row: Floats, sizes: NDArray[numpy.int64]) -> ExactRow:
 
 
 def text_distance(seen: RowLaw, rows: TailRows) -> float:
-    """Return the TV between text and target, where the draft is certain of one token.
+    """Return the TV between text and target, if the draft is certain of one token.
 
-    Whatever the algorithm is, what is written first has the target's row, and so has what follows
-    an accepted token; what follows a correction is the target's own.
+    Whatever the algorithm, the first token has the target's row, and so has the token after an
+    accepted one; a token after a correction has the target's own row.
     """
     (drafted,) = rows.path
     nothing = numpy.zeros(rows.target.shape[1] + 2)
@@ -282,7 +282,7 @@ def text_distance(seen: RowLaw, rows: TailRows) -> float:
 
 
 def _largest(seen: RowLaw, right: Mapping[Any, Floats]) -> str:
-    """Return the words on the result whose probability is farthest off."""
+    """Return a description of the result with the largest error in its probability."""
     nothing = numpy.zeros(len(next(iter(right.values()))))
     apart = {
         outcome: seen.rows.get(outcome, nothing) - right.get(outcome, nothing)
@@ -302,13 +302,13 @@ def _largest(seen: RowLaw, right: Mapping[Any, Floats]) -> str:
 # --- the probe lane ------------------------------------------------------------------------------
 
 _TOKENS = {"quick": 100, "standard": 300, "certify": 1000}
-"""The tokens whose thresholds and weights are probed."""
+"""Number of tokens whose thresholds and weights are probed."""
 
 _TOKENS_OF_LONG_ROWS = 200
-"""As many where a kernel that is interpreted takes seconds for a few rows."""
+"""The same if an interpreted kernel takes seconds for a few rows."""
 
 _COIN, _MARK = 2.0**-20, 2.0**-23
-"""How far from its place a wall is asked for: of a coin, and of a running sum of 1024ths."""
+"""Distances at which walls are probed: of a coin, and of a running sum of 1024ths."""
 
 
 def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
@@ -361,7 +361,7 @@ def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
 
 @dataclass(frozen=True)
 class _Roles:
-    """The columns of noise that are the coin and the mark, and whether low coins accept."""
+    """Columns of noise of the coin and of the mark, and whether low coins accept."""
 
     coin: int
     mark: int
@@ -369,9 +369,9 @@ class _Roles:
 
 
 def kept(algorithm: Algorithm, p: float, q: float) -> float:
-    """Return how probably an algorithm keeps a token of weights p and q, drafted alone.
+    """Return the probability that an algorithm keeps a token of weights p and q, drafted alone.
 
-    What it makes of a token must depend on these two alone: the rest of the rows is one token.
+    The probability must depend on these two weights alone: the rest of the rows is one token.
     """
     q = max(q, 2.0**-60)
     target, draft = (
@@ -385,9 +385,9 @@ def kept(algorithm: Algorithm, p: float, q: float) -> float:
 def _thresholds(
     fed: Fed, roles: _Roles, given: TailRows, ids: NDArray[numpy.int64], algorithm: Algorithm
 ) -> tuple[float, float, str]:
-    """Return how far off a threshold is at least, 0 for none, and at most, and words on the first.
+    """Return bounds on the error of a threshold, the lower 0 for none, and a description.
 
-    Each is asked for on both sides, farther and farther from it until all are inside.
+    Each threshold is probed on both sides, at growing distances, until all are inside.
     """
     pairs = list(zip(*(row[0][ids].tolist() for row in (given.target, given.draft)), strict=True))
     known = {pair: kept(algorithm, *pair) for pair in set(pairs)}
@@ -420,7 +420,7 @@ def _thresholds(
 def _weights(
     fed: Fed, roles: _Roles, given: TailRows, drafted: int, ids: NDArray[numpy.int64]
 ) -> list[float]:
-    """Return how far from where it is each end of a token's weight as a bonus is asked for."""
+    """Return the distances at which each end of a token's weight as a bonus is probed."""
     before = given.target[1].cumsum() - given.target[1]
     after = before + given.target[1]
     accept = {roles.coin: 0.0 if roles.is_low else 1.0}
@@ -435,7 +435,7 @@ def _weights(
 
 
 def _weight_told(gaps: Sequence[float], ids: NDArray[numpy.int64]) -> str:
-    """Return the words on the weight whose end is farthest off."""
+    """Return a description of the weight whose end has the largest error."""
     worst = int(numpy.argmax(gaps))
     end = "ends" if worst % 2 else "begins"
     return f"the weight of token {ids[worst // 2]} {end} {gaps[worst]:.2g} from its place"
@@ -509,9 +509,9 @@ def _acceptance(algorithm: Algorithm, row: ExactRow) -> Rational:
 
 
 class Crowd(Between):
-    """An adapter that verifies kinds of tokens, in the rows of a large vocabulary.
+    """Adapter that verifies kinds of tokens, in the rows of a large vocabulary.
 
-    Each row is a call of its own: noise that is the same in every call shows.
+    Each row is a separate call, so that noise that is the same in every call shows.
     """
 
     def __init__(self, program: Program, kinds: NDArray[numpy.int64], seed: int) -> None:

@@ -15,11 +15,11 @@ from draftproof.conformance.requirements.sampled import SequentialTest, TestStat
 
 @dataclass(frozen=True)
 class Terms:
-    """The terms of a judgement: the lane, the seed, and the allowed effect of chance.
+    """Terms of a judgement: the lane, the seed, and the allowed effect of chance.
 
     `seed` is the campaign's; `false_alarm` is the probability with which each statistical test may
-    fail a correct verifier. `cases` are patterns of the asked cases, none for all. `alone` draws
-    samples one row a call, because real runs of single rows contradict the computed laws.
+    fail a correct verifier. `cases` are patterns of the cases to judge, empty for all. `alone`
+    draws samples one row per call, because real runs of single rows contradict the computed laws.
     """
 
     lane: str
@@ -48,11 +48,11 @@ def is_asked(case: str, patterns: Collection[str]) -> bool:
 
 @dataclass(frozen=True)
 class Task:
-    """A judgement of some requirements on one case, by one of the lanes that can, strongest first.
+    """Judgement of some requirements on one case, by the strongest of the lanes that can decide.
 
     `judge` returns a finding for each of the requirements; it raises `OpaqueRandomness`,
-    `TooManyRuns` or `NondeterministicProgram` where the lane of its terms is blind. A task can be
-    sent to another process. If there is a test by `sampling`, its shares can be drawn anywhere, and
+    `TooManyRuns` or `NondeterministicProgram` if the lane of its terms is blind. A task can be sent
+    to another process. If there is a test by `sampling`, its shares can be drawn anywhere, and
     `findings` returns its results. `asks` returns the requests whose laws the task needs: one walk
     computes those of similar tasks. Tasks that are `probed_with` each other have an equal value
     there: the probe lane observes all of them at once.

@@ -1,7 +1,7 @@
-"""The requirement on the text of the pipeline around a verifier.
+"""Requirement on the text of the pipeline around a verifier.
 
-Its id, level and wording are those of the specification's chapter 4. The pipeline has models of its
-own, so its law is compared with another law of the same program: the target's own sampling.
+Its id, level and wording are those of the specification's chapter 4. The pipeline has its own
+models, so its law is compared with another law of the same program: the target's own sampling.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Text = Path | Failure
 
 @dataclass(frozen=True)
 class TextSetting:
-    """A request to a pipeline: the vocabulary, the number of tokens, and the options."""
+    """Request to a pipeline: the vocabulary, the number of tokens, and the options."""
 
     id: str
     mode: str
@@ -44,7 +44,7 @@ class TextSetting:
 
 @dataclass(frozen=True)
 class TextObservation:
-    """The law of a pipeline's text, and of the text that its target writes alone.
+    """Law of a pipeline's text, and of the text that its target writes alone.
 
     Together they are known up to `slack` in total variation.
     """
@@ -67,7 +67,7 @@ def text_lossless(seen: TextObservation) -> Rational:
 
 
 def _expected(seen: TextObservation) -> Law[Text]:
-    """Return the law of the target's own text, with an unequalled failure where it writes none."""
+    """Return the law of the target's own text, with a unique failure for missing text."""
     return seen.own.map(lambda text: _NO_TEXT if isinstance(text, Failure) else text)
 
 
@@ -78,7 +78,7 @@ _NO_TEXT = Failure("has a target that writes no text by itself")
 
 
 def tasks(declared: Declaration, mode: str) -> Iterator[Task]:
-    """Yield the tasks on a pipeline's text: one for every setting, none without a pipeline."""
+    """Yield the tasks on a pipeline's text, one per setting; none without a pipeline."""
     for setting in settings() if declared.generates else ():
         if setting.mode in modes_up_to(mode):
             judged = partial(judge_setting, setting)
@@ -96,7 +96,7 @@ def settings() -> Iterator[TextSetting]:
 
 # Two drafted tokens and a bonus fit in three tokens, and a second iteration after a rejection.
 _SHAPES = ((3, 2, "quick"), (3, 3, "standard"), (4, 3, "certify"))
-"""V, the horizon, and the mode."""
+"""V, the horizon, and the mode of each setting."""
 
 
 def judge_setting(setting: TextSetting, program: Program, terms: Terms) -> list[Finding]:
@@ -168,7 +168,7 @@ def observe_text(program: Program, setting: TextSetting, *, lane: str = EXACT) -
 
 
 def written(adapter: Adapter, setting: TextSetting, device: str, *, assisted: bool) -> Any:
-    """Return the written tokens, or the words of an error."""
+    """Return the written tokens, or the message of an error."""
     request = TextRequest(
         vocabulary=setting.vocabulary,
         horizon=setting.horizon,
@@ -188,7 +188,7 @@ def written(adapter: Adapter, setting: TextSetting, device: str, *, assisted: bo
 
 
 def _read(raw: Any, setting: TextSetting) -> Text:
-    """Return the text, from a tensor, its numbers, or the words of an error."""
+    """Return the text, from a tensor, its numbers, or the message of an error."""
     if isinstance(raw, str):
         return Failure(raw)
     tokens: Sequence[Any] = raw.tolist() if isinstance(raw, torch.Tensor) else raw

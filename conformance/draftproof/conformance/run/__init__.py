@@ -1,1 +1,1 @@
-"""A campaign: what is judged, in which order, by which processes."""
+"""Campaigns: the order of judging, and the processes that do it."""

@@ -14,8 +14,8 @@ from draftproof.conformance.lanes.engine.parts import Asked
 from draftproof.conformance.lanes.engine.server import UNKNOWN, EngineFailed
 
 Source = Callable[[Asked, int, bool, int], Batch | None]
-"""Returns a batch of a part, or of its control if the flag is set, by its number; None behind the
-last. The first number is that of the tokens that are left to be asked for."""
+"""Function that returns a batch of a part, or of its control if the flag is set, by its number;
+None after the last batch. The first number is the number of tokens left to ask for."""
 
 
 def asked_of(engine: Engine, control: Engine | None = None) -> Source:
@@ -29,7 +29,7 @@ def asked_of(engine: Engine, control: Engine | None = None) -> Source:
 
 
 def read_from(written: Written) -> Source:
-    """Return a source that reads what was written somewhere else."""
+    """Return a source that reads tokens written elsewhere."""
 
     def batch(state: Asked, _: int, is_control: bool, number: int) -> Batch | None:  # noqa: FBT001
         batches = written.answers.get((state.part.case, is_control), ())
@@ -40,21 +40,21 @@ def read_from(written: Written) -> Source:
 
 @dataclass
 class Answers:
-    """The answers to one task in their order, those that are known first."""
+    """Answers to one task in their order, known answers first."""
 
     task: int
     known: Sequence[Record]
     """Records of answers."""
     are_read: bool
-    """True if they were read: then their requests are in the records, and end where these do."""
+    """True if the answers were read: their requests are in the records, and end with them."""
     source: Source | None = None
-    """None where the evidence must be enough."""
+    """None if the evidence must suffice."""
     keep: Callable[[Record], None] = lambda _: None
     batch: int = 0
     taken: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})
 
     def __call__(self, state: Asked, left: int, is_control: bool) -> Batch | None:  # noqa: FBT001
-        """Return the next batch of a part, None behind the last. Raises `EngineFailed`."""
+        """Return the next batch of a part, None after the last. Raises `EngineFailed`."""
         found = self._known(state, left, is_control=is_control)
         if found is None and self.source is not None:
             found = self.source(state, left, is_control, self.taken[is_control])
@@ -111,7 +111,7 @@ def _requests_in(record: Record, state: Asked) -> list[Generation]:
 
 
 def answers_in(record: Record, requests: Sequence[Generation], *, is_control: bool) -> list[Answer]:
-    """Return the answers in a record. Raises `EditedEvidence` if others were asked for."""
+    """Return the answers in a record. Raises `EditedEvidence` if they answer other requests."""
     due = [each.max_tokens for each in requests]
     lengths = [len(tokens) for tokens in record["tokens"]]
     if lengths != due or record["control"] != is_control or len(record["steps"]) != len(due):
@@ -123,7 +123,7 @@ def answers_in(record: Record, requests: Sequence[Generation], *, is_control: bo
 
 
 def answers_of(engine: Engine, requests: Sequence[Generation]) -> list[Answer]:
-    """Return the answers of an engine, as long as was asked. Raises `EngineFailed`."""
+    """Return the answers of an engine, with the requested lengths. Raises `EngineFailed`."""
     try:
         found = [*engine.generate(requests)]
     except EngineFailed:

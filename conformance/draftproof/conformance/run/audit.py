@@ -1,4 +1,4 @@
-"""An audit: a log of tokens and rows is judged, with speculation and without it."""
+"""Audit: verdict on a log of tokens and rows, with speculation and without."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from draftproof.conformance.lanes.audit.wealth import EPSILONS, AuditWealth
 ALARM, QUIET, UNDECIDED = "alarm", "no alarm", "inconclusive"
 
 _TOGETHER = 128
-"""So many tokens are bet on between looks; what is left is bet on at the end."""
+"""Number of tokens between looks; the rest is used at the end."""
 
 
 @dataclass
 class _Group:
-    """The tokens of a log that were written with speculation, or without."""
+    """Tokens of a log that were written with speculation, or without."""
 
     wealth: AuditWealth
     threshold: float
@@ -47,21 +47,21 @@ class _Group:
 
     @property
     def distance(self) -> float:
-        """The largest distance of a row from what tokens are drawn from is at least this."""
+        """Lower bound on the largest distance of a row from the distribution of its tokens."""
         return self.wealth.smallest(self.threshold)
 
     @property
     def detectable(self) -> float:
-        """The smallest bias of either favourite that so many tokens are expected to show."""
+        """The smallest bias of either favourite that this many tokens are expected to detect."""
         draft, target, *_ = self.wealth.kept.T
         chances = target if numpy.isnan(draft).all() else draft
         return detectable(chances, self.wealth.tokens, self.threshold, epsilon=self.tolerance)
 
     def would_show(self, other: _Group) -> bool:
-        """Return whether these tokens would show the bias that others have.
+        """Return True if these tokens would show the bias that others have.
 
-        They are twice as many as are expected to be needed: nine in ten logs need 1.6 times as
-        many at most.
+        The number of tokens must be twice the expected number: nine in ten logs need at most 1.6
+        times as many as expected.
         """
         wealth = other.wealth
         event, is_often = wealth.telling()
@@ -101,9 +101,9 @@ class _Group:
 
 
 def audit(tokens: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[str, Any]:
-    """Return what an audit finds in a log, as a document of the schema `audit`.
+    """Return the findings of an audit, as a document of the schema `audit`.
 
-    Raises no alarm, with probability 1 - alpha, about tokens whose rows are within `tolerance`.
+    With probability 1 - alpha, it raises no alarm about tokens whose rows are within `tolerance`.
     """
     threshold = -log(alpha)
     epsilons = sorted({*EPSILONS, tolerance})
@@ -129,7 +129,7 @@ def audit(tokens: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[
 
 
 def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
-    """Return the verdict on speculation, and its reason, by what is seen without speculation."""
+    """Return the verdict on speculation, and its reason, given the findings without speculation."""
     own, control = groups.get(True), groups.get(False)
     if own is None or control is None:
         only = own or control

@@ -1,8 +1,8 @@
-"""A campaign: every requirement, on every case of a mode, for one adapter.
+"""Campaign: every requirement, on every case of a mode, for one adapter.
 
-It leaves a record of every step, in an order that depends on nothing but what is judged: the same
-seed gives the same records on one process, on many, or on a cluster; a run that was killed goes on
-behind its last record; and who doubts a record does it again.
+It leaves a record of every step, in an order that depends only on the subject and the terms: the
+same seed gives the same records on one process, on many, or on a cluster; a killed run continues
+after its last record; and anyone who doubts a record can repeat it.
 """
 
 from __future__ import annotations
@@ -96,11 +96,11 @@ from draftproof.conformance.run.workers import Over, Workers, WorkersFailed, wor
 LANES = (*COMPUTING, SAMPLE)
 
 FALSE_ALARM = 1e-9
-"""The probability with which a campaign may fail a right verifier by chance, all tests together."""
+"""Probability that a campaign fails a correct verifier by chance, over all tests together."""
 
 
 def _now() -> str:
-    """Return the time, or the one that SOURCE_DATE_EPOCH gives, for files that can be repeated."""
+    """Return the time, or that of SOURCE_DATE_EPOCH, for reproducible files."""
     epoch = os.environ.get("SOURCE_DATE_EPOCH", "")
     # Eleven digits end in the year 5138.
     is_time = epoch.isascii() and epoch.isdecimal() and len(epoch) <= 11
@@ -119,7 +119,7 @@ UNJUDGED: tuple[type[BaseException], ...] = (
 
 
 class UnknownCase(LookupError):
-    """A pattern names no case that is asked of the adapter: a usage error."""
+    """Error of a pattern that matches no case for the adapter: a usage error."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +163,7 @@ def campaign_of(header: Mapping[str, Any]) -> Campaign:
 
 
 def campaign_in(said: Mapping[str, Any]) -> Campaign:
-    """Return the campaign that a certificate tells of, in its part `draftproof`."""
+    """Return the campaign of a certificate, from its part `draftproof`."""
     return Campaign(
         said["adapter"]["place"],
         mode=said["mode"],
@@ -177,7 +177,7 @@ def campaign_in(said: Mapping[str, Any]) -> Campaign:
 
 
 def declared_in(header: Mapping[str, Any]) -> Declaration:
-    """Return what the adapter declared, of which a header tells."""
+    """Return the adapter's declaration from a header."""
     told = {key: value for key, value in header["adapter"].items() if key != "place"}
     noise = {name: tuple(form) for name, form in told["noise"].items()}
     several = {name: tuple(told[name]) for name in ("dtypes", "layouts") if name in told}
@@ -197,11 +197,11 @@ def run(
 ) -> None:
     """Judge an adapter, and `keep` a record of every step that is not `known` already.
 
-    The `program` is loaded by its name, if it is not yet. What the `recall` has of it is not judged
-    again, and it is told what is found. An adapter that fails is compared with the `suspects`, if
-    any are given. Raises what `load_adapter` raises, `FailsEverywhere` if it fails on every case,
-    `StaleEvidence` if what is known is of something else, `StoreDiffers` where the recall
-    turns out wrong, `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
+    The `program` defaults to that of the name. Findings in the `recall` are not judged again, and
+    it receives new findings. A failing adapter is compared with the `suspects`, if any are given.
+    Raises what `load_adapter` raises, `FailsEverywhere` if it fails on every case, `StaleEvidence`
+    if the known records have a different subject, `StoreDiffers` if the recall is wrong,
+    `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     program = program or load_program(campaign.name)
     work = replace(work_of(campaign, program, workers), recall=recall)
@@ -243,9 +243,9 @@ def run(
 
 
 def work_of(campaign: Campaign, program: Program, workers: Workers) -> Work:
-    """Return what a campaign judges, as workers know it.
+    """Return the subject of a campaign, in the form for workers.
 
-    Raises `AdapterFailed` where the adapter's device is not there, and `UnknownCase`.
+    Raises `AdapterFailed` if the adapter's device is missing, and `UnknownCase`.
     """
     _require_device(program.declared)
     _require_cases(campaign, program.declared)
@@ -281,7 +281,7 @@ def _judged_all(
 def _without(work: Work, found: Record) -> Work:
     """Return the work without a lane that was found blind.
 
-    Where it was by calls of one row, samples are drawn so.
+    If calls of one row showed it to be blind, samples are drawn in such calls.
     """
     alone = work.terms.alone or found.get("alone", False)
     blind = {**work.blind, found["lane"]: found["reason"]}
@@ -289,7 +289,7 @@ def _without(work: Work, found: Record) -> Work:
 
 
 def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
-    """Return the record of a lane whose laws are not those of real runs, None if all may be."""
+    """Return the record of a lane whose laws differ from real runs, None if all lanes agree."""
     if records[-1]["record"] != "result":
         return None  # what comes behind all results was there already: nothing was found
     since = records[max(found_blind(records), default=0) :]
@@ -304,11 +304,11 @@ def _disagreement(work: Work, records: Sequence[Record]) -> Record | None:
 def _disagreeing(
     work: Work, lane: str, counts: Sequence[Mapping[str, Any]], records: Sequence[Record]
 ) -> Record | None:
-    """Return in what a lane's laws are not those of real runs, None if they may be.
+    """Return how a lane's laws differ from real runs, None if they agree.
 
-    Few runs show gross faults only: where they are odd, more are made. Rows of one call may differ
-    from a row alone for a reason of the adapter's own, which the requirements on batches tell; if
-    they tell of none, the lane is wrong.
+    A few runs show only gross faults: if they are odd, more are made. Rows of one call may differ
+    from a row alone for a reason of the adapter's own, which the requirements on batches report; if
+    they report none, the lane is wrong.
     """
     threshold = Budget(work.terms.false_alarm).threshold
     alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
@@ -334,18 +334,18 @@ def _disagreeing(
 
 
 _ODD = log(20)
-"""The log evidence from which on more real runs are made: laws that are right reach it in a
-campaign in twenty."""
+"""Log evidence from which more real runs are made: correct laws reach it in one campaign in
+twenty."""
 
 _TIMES = (16, 256, 4096)
-"""So many times as many real runs are made where they are odd, and again if they stay so."""
+"""Factor by which real runs are multiplied if they are odd, and again if they stay so."""
 
 _MOST_ALONE = 20_000
-"""So many of them are enough: they show what is off by 1/20 of all outcomes."""
+"""Maximum number of real runs: they show an error in 1/20 of all outcomes."""
 
 
 def _are_rows_alike(records: Sequence[Record]) -> bool:
-    """Return whether it was judged that rows of a batch have the laws of each alone."""
+    """Return True if rows of a batch were judged to have the laws of each row alone."""
     found = [f for record in records for f in findings_from_json(record.get("findings", ()))]
     verdicts = {each.verdict for each in found if each.requirement == "batch.invariant"}
     return PASS in verdicts and verdicts <= {PASS, SKIPPED}
@@ -398,7 +398,7 @@ def _header(campaign: Campaign, program: Program, blind: Mapping[str, str], test
 
 
 def _asked(campaign: Campaign, declared: Declaration) -> dict[str, Any]:
-    """Return which cases are asked, and among how many."""
+    """Return the cases to judge, and the number of cases in the mode."""
     every = tasks_of(replace(campaign, cases=()), declared)
     return {"cases": sorted(campaign.cases), "planned": len({task.case for task in every})}
 
@@ -415,7 +415,7 @@ def _cases(tasks: Sequence[Task]) -> Iterator[Record]:
 
 
 def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
-    """Return what is judged, by those of its lanes that are wanted; single runs always are."""
+    """Return the work for those lanes that are wanted; single runs always are."""
     wanted = (*campaign.lanes, RUN)
     return [
         replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
@@ -432,10 +432,10 @@ def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
 
 
 def tests_of(tasks: Sequence[Task]) -> int:
-    """Return among how many tests the budget of false alarms is split.
+    """Return the number of tests that share the budget of false alarms.
 
-    Whatever decides it in the end, every requirement of every task has its share, and each lane
-    that computes laws has two for its own tests against real runs: calls of one row, and rows of
+    Every requirement of every task has its share, whichever lane decides it, and each lane that
+    computes laws has two shares for its own tests against real runs: calls of one row, and rows of
     one call.
     """
     return 2 * len(COMPUTING) + sum(len(task.requirements) for task in tasks)
@@ -457,7 +457,7 @@ def _blind(program: Program, lanes: Sequence[str]) -> dict[str, str]:
 
 
 def _require_cases(campaign: Campaign, declared: Declaration) -> None:
-    """Raise `UnknownCase` for a pattern that names none of the cases of the mode."""
+    """Raise `UnknownCase` for a pattern that matches no case of the mode."""
     known = {task.case for task in plan(declared, campaign.mode)} if campaign.cases else {}
     for pattern in campaign.cases:
         if not any(is_asked(case, (pattern.removeprefix("!"),)) for case in known):
@@ -486,18 +486,18 @@ def _require_success(findings: Iterable[Finding]) -> None:
 
 
 def _computing(campaign: Campaign, blind: Mapping[str, str]) -> list[str]:
-    """Return the lanes that may compute laws, and see the adapter."""
+    """Return the lanes that compute laws and can see the adapter."""
     return [lane for lane in COMPUTING if lane in campaign.lanes and lane not in blind]
 
 
 def _require_search(campaign: Campaign, blind: Mapping[str, str]) -> None:
-    """Raise `SearchUnavailable` before hours of judging, not behind them."""
+    """Raise `SearchUnavailable` before judging, not after it."""
     if campaign.examples and _computing(campaign, blind):
         require_hypothesis()
 
 
 def _search(campaign: Campaign, work: Work, progress: Progress) -> Record | None:
-    """Return what a search came to; None where none was asked for, or no lane computes laws."""
+    """Return the results of a search; None if none was requested, or no lane computes laws."""
     computing = _computing(campaign, work.blind)
     if not campaign.examples or not computing:
         return None
@@ -522,7 +522,7 @@ def _likeness(
     records: Sequence[Record],
     suspects: Callable[[], Sequence[Suspect]] | None,
 ) -> Record:
-    """Return which known faults a verifier that failed is like, as far as it was compared."""
+    """Return the known faults that a failed verifier resembles, as far as it was compared."""
     decided = report([*records, {"record": "counterexample", "counterexample": None}])
     if suspects is None or decided.verdict != FAIL:
         return {}

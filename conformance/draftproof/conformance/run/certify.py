@@ -26,13 +26,12 @@ def certify(
     progress: Progress = silently,
     **terms: Any,
 ) -> Certificate:
-    """Judge an adapter, or the one of this name, and return its certificate.
+    """Judge an adapter, given as an object or by its name, and return its certificate.
 
-    `only` names the requirements that are asked, `cases` are patterns of their cases, all where
-    they are empty; `lanes` may decide, strongest first; without a `seed` a random one is drawn.
-    Further terms are those of a `Campaign`. An adapter that is given is judged by this process:
-    `jobs` are for names. Raises what `run` raises, and `ValueError` for more than one job of an
-    adapter that has no name.
+    `only` names the requirements to judge, `cases` are patterns of their cases, empty for all;
+    `lanes` may decide, strongest first; without a `seed` a random one is drawn. Further terms are
+    those of a `Campaign`. This process judges an adapter given as an object: `jobs` needs a name.
+    Raises what `run` raises, and `ValueError` for more than one job of an adapter without a name.
     """
     terms |= {"mode": mode, "only": only, "cases": cases, "lanes": lanes}
     if seed is not None:
@@ -48,6 +47,6 @@ def certify(
 
 
 def _place(adapter: Adapter) -> str:
-    """Return where the class of an adapter is, by which others may find what was judged."""
+    """Return the place of an adapter's class, by which others may find the judged program."""
     kind = type(adapter)
     return f"{kind.__module__}:{kind.__qualname__}"

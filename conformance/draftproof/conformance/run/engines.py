@@ -52,13 +52,13 @@ from draftproof.conformance.run.answers import Answers, Source
 from draftproof.reference.rational import exactly
 
 ENGINE = "engine"
-"""The lane."""
+"""Name of the lane."""
 
 BIAS = 0.1
-"""A part passes where its distance is bounded by this."""
+"""Bound on the distance below which a part passes."""
 
 CONTROLLED = 0.3
-"""The tokens of a control, as a share of those of its part."""
+"""Tokens of a control, as a share of those of its part."""
 
 POWER = 0.9
 
@@ -89,16 +89,16 @@ class EngineCampaign:
     control: str | None = None
     """The address of the control, or None without a control."""
     tokens: int = 200_000
-    """The most tokens that are asked for, those of controls included."""
+    """The most tokens to ask for, including those of controls."""
     written: tuple[Part, ...] = ()
-    """The parts of tokens that were written somewhere else, none for an engine that is asked."""
+    """The parts of tokens written elsewhere, empty for an engine that is asked."""
     false_alarm: float = 1e-9
     dtype: str = "float32"
     environment: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def parts(self) -> tuple[Part, ...]:
-        """The parts that are read, or asked or skipped, in order."""
+        """The parts to read, or to ask or skip, in order."""
         return self.written or parts_of(self.rows)
 
     @cached_property
@@ -108,7 +108,7 @@ class EngineCampaign:
 
 
 def environment() -> dict[str, str]:
-    """Return what judges an engine: the machine, Python and the libraries of the judge."""
+    """Return the environment of the judge: the machine, Python and libraries."""
     return {
         "python": platform.python_version(),
         "platform": platform.platform(),
@@ -125,9 +125,9 @@ def run(
     keep: Callable[[Record], None],
     progress: Progress = lambda steps, *_: steps,
 ) -> None:
-    """Judge an engine by its answers, and `keep` a record of every step behind the `known` ones.
+    """Judge an engine by its answers, and `keep` a record of every step after the `known` ones.
 
-    Raises `EngineFailed`, and `StaleEvidence` for records of another campaign.
+    Raises `EngineFailed`, and `StaleEvidence` for records of a different campaign.
     """
     records = [*known]
 
@@ -261,7 +261,7 @@ def campaign_in(records: Sequence[Record]) -> EngineCampaign:
 
 
 def _told_part(part: Part) -> dict[str, Any]:
-    """Return what evidence says of a part that was written somewhere else."""
+    """Return the evidence on a part that was written elsewhere."""
     (sampling,) = part.samplings
     return {
         "case": part.case,
@@ -285,7 +285,7 @@ def _part_in(told: Mapping[str, Any]) -> Part:
 
 
 Pair = tuple[Asked, Asked | None]
-"""The tokens of a part, and those of its control, None where there is none."""
+"""Tokens of a part, and those of its control, None if there is none."""
 
 
 def _results(
@@ -333,7 +333,7 @@ def _skipped(part: Part, reason: str) -> list[Finding]:
 
 
 def _not_taken(campaign: EngineCampaign, part: Part) -> str:
-    """Return why an engine cannot be asked a part, empty where it can."""
+    """Return why an engine cannot be asked a part, empty if it can."""
     if campaign.written:
         return ""
     missing = sorted(part.settings(plain_sampling(campaign.rows)) - {*campaign.settings})
@@ -389,7 +389,7 @@ def _findings(
 def _asked(
     campaign: EngineCampaign, part: Part, ask: Answers, tokens: float, *, is_control: bool
 ) -> Asked:
-    """Return a part once it has its tokens, or has failed for sure."""
+    """Return a part once it has its tokens, or has certainly failed."""
     purpose = f"{campaign.seed}/{part.case}/{'control' if is_control else 'own'}"
     seed = int.from_bytes(sha256(purpose.encode()).digest()[:7], "big")
     state = asked(part, campaign.rows, dtype=campaign.dtype, seed=seed)
@@ -451,7 +451,7 @@ def _decided(
 
 
 def _why(control: Asked | None, also: bool) -> str:  # noqa: FBT001
-    """Return why a deviation is no failure of speculation yet."""
+    """Return why a deviation does not yet prove a failure of speculation."""
     if also:
         return "without speculation, too"
     if control is None:
@@ -472,10 +472,10 @@ def _told(own: Asked) -> str:
 
 
 def _is_outside(campaign: EngineCampaign, own: Asked, control: Asked | None) -> bool:
-    """Return whether tokens without probability are the engine's fault.
+    """Return True if tokens of probability zero are the engine's fault.
 
-    A server may put tokens around a prompt that nobody asked for, as with a chat template. Then the
-    first tokens of its answers have other contexts, with speculation and without.
+    A server may add tokens to a prompt, as with a chat template. Then the first tokens of its
+    answers have other contexts, with speculation and without.
     """
     if campaign.vouched or own.outside > own.framed:
         return own.outside > 0

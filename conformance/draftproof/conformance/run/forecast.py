@@ -1,7 +1,7 @@
 """Forecast of a campaign's duration, from the times of some tasks of every kind.
 
-Tasks are of one kind if they judge the same requirements. Where samples decide, a first batch is
-timed, and four times as much as is usual counts: no test is longer.
+Tasks are of one kind if they judge the same requirements. For sampled tasks, a first batch is
+timed, and four times the usual number is assumed, the length of the longest test.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import Over, Workers, working
 
 SECONDS = 5.0
-"""As long are tasks timed, but for the last one."""
+"""Seconds to spend on timing tasks, without the last one."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def forecast(
 def _in_turn(
     kinds: Mapping[tuple[str, ...], Sequence[int]],
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield a task of every kind, then another one of each that has more: from the middle on."""
+    """Yield a task of every kind, then a second one of each kind, from the middle on."""
     spread = ([(kind, index) for index in _halves(own)] for kind, own in kinds.items())
     return (each for turn in zip_longest(*spread) for each in turn if each is not None)
 
 
 def _halves(tasks: Sequence[int]) -> Iterator[int]:
-    """Yield tasks so that the first few lie far from each other: cases grow in their order."""
+    """Yield tasks so that the first few are far apart: cases grow in their order."""
     parts = [tasks]
     while parts:
         part = parts.pop(0)

@@ -1,4 +1,4 @@
-"""Judging: what one task comes to, by the strongest lane that can see the adapter."""
+"""Judging of one task, by the strongest lane that can see the adapter."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from draftproof.conformance.requirements.task import Task, Terms
 
 @dataclass(frozen=True)
 class Judged:
-    """Findings of a task, and what real runs made of the laws that were computed for it.
+    """Findings of a task, and the result of real runs against its computed laws.
 
-    `lane` is the one that decided, None where none could. `unwatched` are counts by bin, and the
-    lane (`Held.counted`), nothing where no law was computed. `compared` has the laws that were
-    compared, each with how often it was.
+    `lane` is the deciding lane, None if none could decide. `unwatched` are counts by bin, and the
+    lane (`Held.counted`), empty if no law was computed. `compared` has the compared laws, each with
+    its number of occurrences.
     """
 
     findings: Sequence[Finding]
@@ -35,7 +35,7 @@ class Judged:
 def judge(
     program: Program, task: Task, terms: Terms, *, blind: Mapping[str, str], sampled: bool
 ) -> Judged:
-    """Return what a task comes to.
+    """Return the findings of a task.
 
     The lanes that are `blind` cannot see the adapter, for these reasons; `sampled` says whether
     samples may decide.
@@ -47,7 +47,7 @@ def judge(
 
 
 _LAST: list[LawCache] = []
-"""The laws of the adapter that was judged last in this process."""
+"""Laws of the adapter that this process judged last."""
 
 
 def _cache_of(adapter: Adapter) -> LawCache:
@@ -66,7 +66,7 @@ def _seen(
     *,
     sampled: bool,
 ) -> Judged:
-    """Return what the strongest lane that can see the adapter finds."""
+    """Return the findings of the strongest lane that can see the adapter."""
     if not task.lanes:
         told = "none of the lanes that were asked for can decide it"
         return Judged(_undecided(task, SKIPPED, told))

@@ -1,4 +1,4 @@
-"""Recall: what a store knows of a campaign, and what is judged again all the same."""
+"""Recall: the stored findings of a campaign, and which of them are judged again."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ from draftproof.conformance.requirements.finding import FAIL
 class Recall:
     """Known findings of a campaign that began at the time `made`, of the adapter of a `name`.
 
-    Of what is known, the share `audited` is judged again all the same, or all of it, where it
-    `is_ignored`. Counted are the findings that were `known`, by the times at which they were made,
-    and those that were `judged` now; all of them rest on the `basis`.
+    The share `audited` of known findings is judged again, or all of them if `is_ignored`. The
+    counts are of `known` findings, by the times at which they were made, and of findings `judged`
+    now; all of them rest on the `basis`.
     """
 
     store: Store
@@ -34,24 +34,24 @@ class Recall:
     basis: Basis = field(default_factory=Basis)
 
     def finding(self, codes: Iterable[str]) -> KnownFindings | None:
-        """Return what is known of a task, by the code keys of the lanes that can decide it."""
+        """Return the stored findings of a task, by the code keys of the lanes that can decide."""
         if self.is_ignored:
             return None
         return next(filter(None, (self.store.finding(self._key(each)) for each in codes)), None)
 
     def keep(self, code: str, records: Sequence[Record], basis: Basis) -> None:
-        """Keep what judging a task left."""
+        """Keep the findings of a task."""
         self.store.keep(self._key(code), records, basis, made=self.made)
 
     def forget(self, codes: Iterable[str]) -> None:
-        """Remove what is known of a task."""
+        """Remove the findings of a task."""
         for each in codes:
             self.store.forget(self._key(each))
 
     def keep_campaign(self, asked: Iterable[Mapping[str, Any]], records: Sequence[Record]) -> None:
-        """Keep the evidence of the campaign that was asked for in these ways.
+        """Keep the evidence of the campaign under these keys.
 
-        Raises `StoreDiffers` where the store knows it otherwise, and has it no longer then.
+        Raises `StoreDiffers` if the store has different evidence, which is then removed.
         """
         self.basis.read(self.store.folder)
         for each in asked:
@@ -62,7 +62,7 @@ class Recall:
             self.store.keep_campaign(each, records, self.basis)
 
     def drawn(self, known: Collection[int]) -> frozenset[int]:
-        """Return which of the tasks that are known are judged again."""
+        """Return which of the known tasks to judge again."""
         count = min(ceil(self.audited * len(known)), len(known))
         return frozenset(SystemRandom().sample(sorted(known), count))
 
@@ -72,19 +72,19 @@ class Recall:
 
 
 FORGOTTEN = "the store has forgotten it: judge again, with --fresh if you doubt the rest"
-"""Fate of a finding that was found wrong, and the advice that goes with it."""
+"""Consequence of a wrong finding, and the advice that goes with it."""
 
 
 def has_failed_sample(records: Iterable[Record]) -> bool:
-    """Return whether a sample has failed."""
+    """Return True if a sample has failed."""
     found = (each for record in records for each in record.get("findings", ()))
     return any(each["lane"] == SAMPLE and each["verdict"] == FAIL for each in found)
 
 
 def _difference(then: Sequence[Record], now: Sequence[Record]) -> str:
-    """Return in what the store has another campaign than judging left, empty if it has not.
+    """Return how the stored campaign differs from the judged one, empty if it does not.
 
-    Where the suite has changed since, what is judged by the same code is compared.
+    If the suite has changed since, only findings judged by the same code are compared.
     """
     old, new = then[0], now[0]
     if old["campaign"]["seed"] != new["campaign"]["seed"]:

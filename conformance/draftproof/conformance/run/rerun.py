@@ -1,4 +1,4 @@
-"""Repetition: whether evidence is true. Counts are judged again, or everything is."""
+"""Repetition of evidence: its counts are judged again, or everything is."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ from draftproof.conformance.run.workers import Workers
 
 @dataclass(frozen=True)
 class Moved:
-    """The change of a distance, and `bound`, the largest change that rounding explains."""
+    """Change of a distance, and `bound`, the largest change that rounding explains."""
 
     by: float
     bound: float
@@ -58,27 +58,27 @@ class Moved:
 class Repetition:
     """Result of judging again: the number of equal parts, and the differences.
 
-    A part is the plan, a task, the search, or the counterexample. Those that are `same` are so to
-    the bit. Elsewhere than where it was judged first, floats may be rounded otherwise, and random
-    numbers be others: `near` counts the parts that differ by no more than that explains.
+    A part is the plan, a task, the search, or the counterexample. Parts that are `same` are
+    identical to the bit. On a different platform, floats may round differently, and random numbers
+    may differ: `near` counts the parts whose differences are explained by that.
     """
 
     same: int
     near: int
     different: tuple[str, ...]
     elsewhere: tuple[str, ...]
-    """In what the environment differs from the first one, and the files whose code does."""
+    """Differences from the first environment, and the files whose code differs."""
     moved: Moved | None = None
-    """The distance in the parts that are near that used up most of its bound."""
+    """The distance in the near parts that came nearest to its bound."""
     turned: tuple[str, ...] = ()
-    """The verdicts in the parts that are near that came out otherwise, and why they may."""
+    """The verdicts in the near parts that changed, and why they may."""
 
 
 def recounted(evidence: Evidence) -> int:
     """Return how many verdicts on samples follow from their counts, which are judged again.
 
-    None are, where this is not the suite that judged them. Raises `EditedEvidence` where one does
-    not follow, `MalformedEvidence` where nothing can.
+    The number is 0 for evidence of another suite. Raises `EditedEvidence` if a verdict does not
+    follow, `MalformedEvidence` if none can.
     """
     if not is_of_this_suite(evidence):
         return 0
@@ -122,7 +122,7 @@ def _recounted(evidence: Evidence) -> int:
 
 
 def _require_counted(result: Record, due: Record) -> None:
-    """Refuse a result that is not the one that follows from counts."""
+    """Refuse a result that does not follow from its counts."""
     task = f"task {result['task']}"
     if result["findings"] != due["findings"]:
         raise EditedEvidence(f"the verdicts on {task} do not follow from its counts")
@@ -131,7 +131,7 @@ def _require_counted(result: Record, due: Record) -> None:
 
 
 def _require_cases(result: Record, due: Sequence[str], task: str) -> None:
-    """Refuse a comparison of backends that leaves out some of the cases that are due."""
+    """Refuse a comparison of backends that leaves out required cases."""
     found = [each["case"] for each in result["findings"]]
     if found != [NO_CASE] and found != due:
         missing = next((case for case in due if case not in found), None)
@@ -140,7 +140,7 @@ def _require_cases(result: Record, due: Sequence[str], task: str) -> None:
 
 
 def _require_requirements(search: Record) -> None:
-    """Refuse a search that does not say what each requirement on laws came to."""
+    """Refuse a search without a result for each requirement on laws."""
     found = [each["requirement"] for each in search["findings"]]
     if found != [*LAWS]:
         missing = next((each for each in LAWS if each not in found), None)
@@ -155,9 +155,9 @@ def repeat(
     workers: Workers = Workers(),  # noqa: B008  # it is frozen
     progress: Progress = silently,
 ) -> Repetition:
-    """Judge again what the evidence is of, with the same seeds, and compare.
+    """Judge the subject of evidence again, with the same seeds, and compare.
 
-    `name` leads to the adapter, if it does not lie where it did. Raises what `run` raises, and
+    `name` leads to the adapter, if its place has changed. Raises what `run` raises, and
     `StaleEvidence` if adapter or suite are not those of the evidence.
     """
     then = evidence.header
@@ -189,7 +189,7 @@ def repeat(
 
 
 def _elsewhere(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ...]:
-    """Say in what environments differ; what one of them does not say may differ."""
+    """Describe the differences of environments; entries that one of them lacks may differ."""
     return tuple(
         f"{name} was {_told(was)}, is {_told(is_now)}"
         for name, was, is_now in differences(then, now)
@@ -197,7 +197,7 @@ def _elsewhere(then: Mapping[str, str], now: Mapping[str, str]) -> tuple[str, ..
 
 
 def _other_code(first: Sequence[Record], again: Sequence[Record]) -> Iterator[str]:
-    """Say which files ran both times and are others now."""
+    """Describe the files that ran both times and have changed."""
     then, now = ({each["file"]: each for each in _sources(records)} for records in (first, again))
     for file in sorted(then.keys() & now.keys()):
         was, is_now = then[file], now[file]
@@ -252,7 +252,7 @@ def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
 
 
 def _terms(header: Record) -> Record:
-    """Return what a header says, but for when and where it was; reasons of blindness say where."""
+    """Return a header without its time, place and reasons of blindness, which name places."""
     adapter = {key: value for key, value in header["adapter"].items() if key != "place"}
     campaign = {**header["campaign"], "blind": list(header["campaign"]["blind"])}
     terms = {key: header[key] for key in header if key not in ("created", "environment")}
@@ -264,18 +264,18 @@ def _terms(header: Record) -> Record:
 
 @dataclass
 class _Near:
-    """The parts so far that differ by no more than another rounding explains."""
+    """Parts so far whose differences rounding explains."""
 
     parts: int = 0
     moved: Moved | None = None
     turned: list[str] = field(default_factory=list)
     requirements: set[str] = field(default_factory=set)
-    """Those with a verdict that turned."""
+    """The near parts with a changed verdict."""
 
     def takes(
         self, then: Sequence[Record], now: Sequence[Record], loaded: Callable[[], Program]
     ) -> bool:
-        """Add a part, and return whether it is one of these."""
+        """Add a part, and return True if it is near."""
         kinds = {records[-1]["record"] if records else "nothing" for records in (then, now)}
         if len(kinds) > 1 or kinds == {"case"}:
             return False
@@ -297,9 +297,9 @@ class _Near:
         return True
 
     def _is_shown(self, was: Record | None, is_now: Record | None) -> bool:
-        """Return whether both show the same failure, or one whose verdict turned.
+        """Return True if both show the same failure, or a failure whose verdict changed.
 
-        Which rows are the smallest that fail may hang on a rounding.
+        Rounding can decide which rows are the smallest that fail.
         """
         shown = [None if each is None else each["requirement"] for each in (was, is_now)]
         return shown[0] == shown[1] or not self.requirements.isdisjoint(shown)
@@ -307,7 +307,7 @@ class _Near:
 
 @dataclass(frozen=True)
 class _Pair:
-    """A finding of the first run, compared with the one here."""
+    """Finding of the first run, compared with the finding here."""
 
     requirement: str
     moved: Moved | None = None
@@ -323,7 +323,7 @@ def _share(moved: Moved) -> float:
 
 
 def _nearness(was: Record, is_now: Record, loaded: Callable[[], Program]) -> list[_Pair] | None:
-    """Return what became of all findings of a task or a search; None where one is different."""
+    """Return the comparisons of all findings of a task or a search; None if one is different."""
     if len(was["findings"]) != len(is_now["findings"]):
         return None
     pairs = []
@@ -338,7 +338,7 @@ def _nearness(was: Record, is_now: Record, loaded: Callable[[], Program]) -> lis
 
 
 def _pair(was: Mapping[str, Any], is_now: Mapping[str, Any]) -> _Pair | None:
-    """Return what became of a finding, None where rounding does not explain it."""
+    """Return the comparison of a finding, None if rounding does not explain the difference."""
     requirement = was["requirement"]
     if any(was[key] != is_now[key] for key in ("requirement", "case", "lane", "applies")):
         return None
@@ -369,7 +369,7 @@ def _pair(was: Mapping[str, Any], is_now: Mapping[str, Any]) -> _Pair | None:
 
 
 def _may_be(finding: Mapping[str, Any], allowed: float) -> bool:
-    """Return whether a distance can have come to its verdict, however exactly it is known."""
+    """Return True if a distance can lead to its verdict, whatever the precision of the lane."""
     distance, verdict = finding["distance"], finding["verdict"]
     if verdict == PASS:
         return bool(distance <= _edge(allowed))
@@ -387,10 +387,10 @@ def _pair_of_search(
     is_now: Mapping[str, Any],
     loaded: Callable[[], Program],
 ) -> _Pair | None:
-    """Return what became of the worst rows of a search, judged again.
+    """Return the comparisons of the worst rows of a search, judged again.
 
-    A search climbs on the last bits of distances, so elsewhere it may end on other rows. What it
-    found first is there still, and what it finds now is no worse.
+    A search follows the last bits of distances, so on another platform it may end on other rows.
+    The rows that it found first must still fail, and those that it finds now must be no worse.
     """
     requirement = was["requirement"]
     rows, others = (_worst_rows(each, requirement) for each in (then, now))
@@ -426,7 +426,7 @@ def _worst_rows(record: Record, requirement: str) -> Tried | None:
 
 
 def _difference(part: str, then: Sequence[Record], now: Sequence[Record]) -> str:
-    """Say where a part came out otherwise."""
+    """Describe the difference of a part."""
     if len(then) != len(now):
         return f"{part}: {len(then)} records then, {len(now)} now"
     was, is_now = next((a, b) for a, b in zip(then, now, strict=True) if a != b)

@@ -1,4 +1,4 @@
-"""Shares of sequential tests as evidence has them, and the findings that follow from them."""
+"""Shares of sequential tests in evidence, and the findings that follow from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from draftproof.conformance.requirements.task import Task, Terms
 
 @dataclass
 class TestRun:
-    """A test, its state, and the shares that were drawn, as they are written."""
+    """Test, its state, and the drawn shares in written form."""
 
     test: SequentialTest
     state: TestState = field(default_factory=TestState)
@@ -39,12 +39,12 @@ class TestRun:
 
     @property
     def compared(self) -> Mapping[Compared, int]:
-        """The requests for the law that was compared, each with how many there were."""
+        """The requests for the compared law, each with its number of occurrences."""
         return self.test.compared(self.state)
 
     @property
     def is_over(self) -> bool:
-        """True where no more shares are needed, or there are no more."""
+        """True if no more shares are needed, or no more exist."""
         drawn_all = len(self.shares) == len(self.test.shares)
         return bool(self.shares) and (drawn_all or not self.state.is_open)
 
@@ -54,9 +54,9 @@ class TestRun:
 
 
 def recount(task: Task, declared: Declaration, terms: Terms, shares: Sequence[Record]) -> Record:
-    """Return the findings and the compared laws, as they are written, that follow from shares.
+    """Return the findings and the compared laws, in written form, that follow from shares.
 
-    Raises `MalformedEvidence` for shares that are none, `EditedEvidence` for some too many or few.
+    Raises `MalformedEvidence` for invalid shares, `EditedEvidence` for too many or too few.
     """
     if task.sampling is None:
         raise EditedEvidence(f"{task.case} has shares, and is not judged by samples")
@@ -74,7 +74,7 @@ def recount(task: Task, declared: Declaration, terms: Terms, shares: Sequence[Re
 
 
 def batches_in(record: Record, test: SequentialTest) -> list[BatchCounts]:
-    """Return the batches of a share. Raises `MalformedEvidence` where the test can have none."""
+    """Return the batches of a share. Raises `MalformedEvidence` if the test can have none such."""
     share, cells = record["share"], test.nulls.cells.size
     sizes = test.shares[share] if share < len(test.shares) else ()
     if len(record["looks"]) > len(sizes):

@@ -1,8 +1,8 @@
-"""Execution: tasks are worked on anywhere, and judged in their order.
+"""Schedule: workers do tasks in any order, and the results are judged in the tasks' order.
 
-What is known after every step depends on the tasks and the seed alone. A task is worked on as a
-whole, unless only samples can decide it: then it is cut into shares, whose counts are added up in
-order, and shares that were drawn ahead and turn out not to be needed are thrown away.
+The state after every step depends on the tasks and the seed alone. A task is done as a whole,
+unless only samples can decide it: then it is cut into shares, whose counts are added up in order,
+and shares that were drawn ahead and are not needed are discarded.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from draftproof.conformance.run.worker import (
 from draftproof.conformance.run.workers import Over, WorkerLost
 
 _MOST_LOSSES = 3
-"""So often are lost workers replaced before the program under test is blamed for it."""
+"""Number of times that lost workers are replaced before the program under test is blamed."""
 
 
 @dataclass(frozen=True)
@@ -69,7 +69,7 @@ class Work:
     recall: Recall | None = None
 
     def test(self, index: int) -> SequentialTest | None:
-        """Return the sequential test of a task that nothing else can decide, None for others."""
+        """Return the sequential test of a task that only samples can decide, otherwise None."""
         task = self.tasks[index]
         others = set(task.lanes) - {SAMPLE}
         if task.sampling is None or not self.sampled or not others <= self.blind.keys():
@@ -83,7 +83,7 @@ class Work:
         return subject_of(self.program, self.name, store)
 
     def recalled(self, tasks: Iterable[int]) -> dict[int, KnownFindings]:
-        """Return what the store knows of some tasks, by their index."""
+        """Return the stored findings of some tasks, by their index."""
         found: dict[int, KnownFindings] = {}
         if self.recall is None:
             return found
@@ -110,9 +110,9 @@ def judged(
 ) -> Iterator[list[Finding]]:
     """Yield the findings of every task, in order, and `keep` a record of every step.
 
-    What the records that are `known` say is not done again, nor what a store knows. Raises
-    `WorkersFailed` where workers are lost again and again, `StaleEvidence` for records that these
-    tasks cannot have left, `StoreDiffers` for a store that is found wrong.
+    Steps in the records that are `known`, or in a store, are not done again. Raises `WorkersFailed`
+    if workers are lost repeatedly, `StaleEvidence` for records that these tasks cannot have left,
+    `StoreDiffers` for a store that is wrong.
     """
     results = [record for record in known if record["record"] == "result"]
     yield from (findings_from_json(record["findings"]) for record in results)
@@ -135,7 +135,7 @@ def judged(
 
 
 def _run_of(work: Work, index: int, known: Sequence[Record]) -> TestRun | None:
-    """Return the test of a task with the shares that are known, None where it has no test."""
+    """Return the test of a task with the known shares, None for a task without a test."""
     shares = [record for record in known if record.get("task") == index and "share" in record]
     test = work.test(index) if index < len(work.tasks) else None
     if test is None:
@@ -165,7 +165,7 @@ def _next(
     over: Over,
     keep: Callable[[Record], None],
 ) -> Iterator[_Done | None]:
-    """Yield what the next task comes to, or the next few; None for one that is `known`."""
+    """Yield the findings of the next task, or the next few; None for one that is `known`."""
     if index in known:
         yield None
     elif run is not None:
@@ -177,7 +177,7 @@ def _next(
 
 
 def _judged_in_turn(work: Work, tasks: Sequence[int], over: Over) -> Iterator[_Done]:
-    """Yield what each task comes to, in turn; tasks that are probed together share a worker."""
+    """Yield the findings of each task in turn; tasks that are probed together share a worker."""
     groups: dict[Hashable, list[int]] = {}
     for index in tasks:
         # Only where the exact lane is blind does the first task observe the cases of all others.
@@ -205,7 +205,7 @@ def _judged_in_turn(work: Work, tasks: Sequence[int], over: Over) -> Iterator[_D
 def _sampled(
     work: Work, index: int, run: TestRun, over: Over, keep: Callable[[Record], None]
 ) -> _Done:
-    """Return what the test of a task comes to, whose shares are kept as they are drawn."""
+    """Return the findings of a task's test, whose shares are kept as they are drawn."""
     subject, first = work.for_workers, len(run.shares)
     numbers = range(first, first if run.is_over else len(run.test.shares))
     drawing = (joblib.delayed(draw_share)(subject, run.test, number) for number in numbers)
@@ -228,9 +228,9 @@ def _concluded(
     keep: Callable[[Record], None],
     known: KnownFindings | None,
 ) -> list[Finding]:
-    """Keep what a task came to, in the store, too, and return what is written.
+    """Keep the findings of a task, also in the store, and return the written record.
 
-    Raises `StoreDiffers` where it is judged again and the store knows otherwise.
+    Raises `StoreDiffers` if the task is judged again and the stored findings are different.
     """
     if isinstance(done, KnownFindings):
         *shares, result = done.records
@@ -251,7 +251,7 @@ def _concluded(
 
 
 def _result(work: Work, index: int, done: _Done, known: KnownFindings | None) -> Record:
-    """Return the record of what a task came to, which the store gets, too."""
+    """Return the record of a task's findings, which the store receives, too."""
     found = done.judged
     code = work.key(index, found.lane)
     unwatched = {"unwatched": dict(found.unwatched)} if found.unwatched else {}

@@ -1,10 +1,9 @@
-"""Staleness: whether a certificate is of the verifier here, and of the code that would judge it.
+"""Staleness: whether a certificate is about the current verifier and the code that would judge it.
 
-A certificate stays true of what it names (`version.stale`). It is *current* where the verifier has
-the digest that it names, the specification the version, and every requirement the keys: the same
-cases would be asked on the same terms, and observed and judged by the same code. It is *stale*
-where one of them has changed. Where the verifier was not compared, and nothing else has changed,
-the state is *unknown*.
+A certificate stays true of its subject (`version.stale`). It is *current* if the verifier has the
+digest in it, the specification its version, and every requirement its keys: the same cases would be
+judged on the same terms, and observed and judged by the same code. It is *stale* if any of them has
+changed. If the verifier was not compared, and nothing else has changed, the state is *unknown*.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
 CURRENT, STALE, UNKNOWN = STATES = ("current", "stale", "unknown")
 
 NOT_BUILT_IN = "it is not built in, and no certificate is trusted to name what is imported"
-"""Reason for not comparing a verifier that nobody but the certificate names."""
+"""Reason for not comparing a verifier that only the certificate names."""
 
 
 @dataclass(frozen=True)
@@ -41,36 +40,36 @@ class Comparison:
     """Identity of one part of a certificate, then and now: name, version and SHA-256."""
 
     then: Mapping[str, str]
-    """Identity that the certificate names."""
+    """Identity in the certificate."""
     now: Mapping[str, str] | None
-    """Identity of the part that is here; None where it was not compared."""
+    """Current identity; None if it was not compared."""
     reason: str | None = None
     """Reason for not comparing it."""
 
     @property
     def is_changed(self) -> bool:
-        """True where the part was compared, and is different."""
+        """True if the part was compared, and is different."""
         return self.now is not None and self.now != self.then
 
 
 @dataclass(frozen=True)
 class Currency:
-    """Parts of a certificate that can change, each compared with what is here."""
+    """Parts of a certificate that can change, each compared with its current state."""
 
     subject: Comparison
     specification: Comparison
     suite: Comparison
     judged: tuple[str, ...]
-    """Requirements that other keys lead to now: what asks, observes or judges them has changed, or
-    the certificate leaves them out."""
+    """Requirements with different keys now: the code that asks, observes or judges them has
+    changed, or the certificate leaves them out."""
     requirements: int
     """Number of requirements that have keys, in the certificate or here."""
     command: str
-    """Command that judges the verifier again, by the suite that is here."""
+    """Command that judges the verifier again, with the current suite."""
 
     @property
     def parts(self) -> Mapping[str, Comparison]:
-        """The three comparisons by their names in prose."""
+        """Names of the three comparisons in prose."""
         return {
             "verifier": self.subject,
             "specification": self.specification,
@@ -115,10 +114,10 @@ class Currency:
 
 
 def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currency:
-    """Return how a certificate stands to what is here.
+    """Return the standing of a certificate against the current verifier, specification and suite.
 
     `adapter` is the name of the verifier, as `load_adapter` takes it. Without it, only a built-in
-    adapter is loaded: what else a certificate names may be anybody's program.
+    adapter is loaded, because a certificate may name anybody's program.
     """
     (of,) = document["subject"]
     by, with_suite, _ = document["predicate"]["configuration"]
@@ -153,7 +152,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
 
 
 def _roots(said: Mapping[str, Any], program: Program) -> dict[str, str]:
-    """Return the roots of requirements as judging the program now would leave them."""
+    """Return the current roots of requirements, as judging the program now would leave them."""
     # What it imports needs torch.
     from draftproof.conformance.run.campaign import campaign_in, tasks_of
 
@@ -186,7 +185,7 @@ def keys_now(
 ) -> list[str]:
     """Return the code keys of a campaign's tasks, each decided by the lane that is given for it.
 
-    None are returned where the tasks are not those that these lanes have decided.
+    Returns an empty list if these lanes have not decided these tasks.
     """
     from draftproof.conformance.run.campaign import tasks_of, terms_of
 
@@ -202,15 +201,15 @@ def keys_now(
 
 
 def is_of_this_suite(evidence: Evidence) -> bool:
-    """Return whether the code that left evidence is the code here: the suite's, or all that judged.
+    """Return True if the code that left evidence is unchanged: the suite's, or all that judged.
 
-    Of another suite, the keys tell.
+    For evidence of another suite, the keys decide.
     """
     return bool(evidence.header["suite"] == suite()) or has_its_keys(evidence)
 
 
 def has_its_keys(evidence: Evidence) -> bool:
-    """Return whether the keys of all results are those that this suite would give them."""
+    """Return True if this suite would give all results the same keys."""
     from draftproof.conformance.run.campaign import campaign_of, declared_in
 
     header, records = decisive(evidence.records)
@@ -232,17 +231,17 @@ def _major(version: str) -> str:
 
 
 def _minor(version: str) -> list[str]:
-    """Return the MAJOR and the MINOR number of a version: a PATCH says better what was meant."""
+    """Return the MAJOR and MINOR numbers of a version; a PATCH only clarifies."""
     return version.split(".")[:2]
 
 
 def judged_again(found: Currency) -> Currency:
-    """Return the standing once all was judged again, which only the same verifier can be."""
+    """Return the standing after all was judged again, which only the same verifier can be."""
     return replace(found, subject=Comparison(found.subject.then, found.subject.then), judged=())
 
 
 def standing_to_json(found: Currency) -> dict[str, Any]:
-    """Return the standing as `check.schema.json` has it."""
+    """Return the standing in the form of `check.schema.json`."""
     return {"state": found.state, "reason": found.reason, **asdict(found)}
 
 
@@ -254,7 +253,7 @@ def _named(descriptor: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _loaded(name: str | None) -> tuple[Program | None, str | None]:
-    """Return the program of a name, or why there is none to compare."""
+    """Return the program of a name, or why there is no program to compare."""
     if name is None:
         return None, NOT_BUILT_IN
     try:

@@ -1,4 +1,4 @@
-"""Inside a worker process: the adapter is loaded and checked, and one piece of work is done."""
+"""Worker process: it loads and checks the adapter, and does one piece of work."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _Identity = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Named:
-    """An adapter as other processes know it: by its name, and by what must be there."""
+    """Adapter as other processes know it: its name, and the identity to check."""
 
     name: str
     identity: _Identity
@@ -49,20 +49,20 @@ class _Named:
 
 @dataclass(frozen=True)
 class Subject:
-    """The adapter for a worker, and the folder of the store that has its traces, if one has."""
+    """Adapter for a worker, and the folder of the store with its traces, if any."""
 
     program: Program | _Named
     store: Path | None
 
 
 def subject_of(program: Program, name: str | None, store: Path | None) -> Subject:
-    """Return what workers load: the program itself where no `name` is known in other processes."""
+    """Return the subject for workers: the program itself if it has no `name` in other processes."""
     return Subject(program if name is None else _Named(name, _identity(program.adapter)), store)
 
 
 @contextmanager
 def _at_work(subject: Subject, basis: Basis) -> Iterator[Program]:
-    """Let nobody else use torch meanwhile; add what has been read by then to the basis."""
+    """Reserve torch meanwhile; then add everything that was read to the basis."""
     with _ALONE, patched_once():
         program = _loaded(subject)
         with traced():
@@ -74,7 +74,7 @@ def _at_work(subject: Subject, basis: Basis) -> Iterator[Program]:
 def draw_share(
     subject: Subject, test: SequentialTest, share: int
 ) -> tuple[list[BatchCounts], Basis]:
-    """Return the counts of a share, and what they rest on."""
+    """Return the counts of a share, and their basis."""
     basis = Basis()
     with _at_work(subject, basis) as program:
         batches = list(test.draw(program.adapter, share))
@@ -82,7 +82,7 @@ def draw_share(
 
 
 def sources_of(subject: Subject, asked: Sequence[Case]) -> tuple[list[Source], Basis]:
-    """Return the files whose code runs in calls of these cases, and what was read meanwhile."""
+    """Return the files whose code runs in calls of these cases, and the reads of these calls."""
     basis = Basis()
     with _at_work(subject, basis) as program:
         found = sources(program, asked)
@@ -96,7 +96,7 @@ def judge_task(
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> tuple[Judged, Basis]:
-    """Return what a task comes to, and what that rests on."""
+    """Return the findings of a task, and their basis."""
     basis = Basis()
     with _at_work(subject, basis) as program:
         ahead = partial(coming, program.declared, terms.mode, terms.cases)
@@ -112,12 +112,12 @@ def judge_tasks(
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> list[tuple[Judged, Basis]]:
-    """Return what each of some tasks comes to, all judged by this process."""
+    """Return the findings of some tasks, all judged by this process."""
     return [judge_task(subject, task, terms, blind, sampled) for task in tasks]
 
 
 def _loaded(subject: Subject) -> Program:
-    """Return the program. Raises `WorkersFailed` if what is here is not what is to be judged."""
+    """Return the program. Raises `WorkersFailed` if it is not the program to judge."""
     known_as = subject.program
     if not isinstance(known_as, _Named):
         return known_as
@@ -140,7 +140,7 @@ def _loaded(subject: Subject) -> Program:
 
 @cache
 def _by_name(name: str) -> tuple[Program, _Identity]:
-    """Return the program, and what it was when it was loaded: files may change behind it."""
+    """Return the program, and its identity at loading: files may change afterwards."""
     program = load_program(name)
     return program, _identity(program.adapter)
 

@@ -19,18 +19,18 @@ from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.extras import installation
 
 BACKENDS = ("processes", "dask", "ray")
-"""Processes are started here; the others are clusters that run already."""
+"""Backend that starts processes here; the others are running clusters."""
 
 Over = Callable[[Iterable[Any]], Generator[Any, None, None]]
-"""Takes calls, made by `joblib.delayed`, and yields what they return, in order."""
+"""Function that takes calls, made by `joblib.delayed`, and yields their results, in order."""
 
 
 class WorkersFailed(RuntimeError):
-    """The workers cannot be reached, or do not survive what they are given."""
+    """Error of workers that cannot be reached, or that do not survive their work."""
 
 
 class WorkerLost(WorkersFailed):
-    """A process of this machine ended; who asks again has a new one."""
+    """Error of a process of this machine that ended; a new request starts a new process."""
 
 
 @dataclass(frozen=True)
@@ -49,10 +49,10 @@ class Workers:
 
 @contextmanager
 def working(workers: Workers) -> Iterator[Over]:
-    """Reach the workers. They take calls one by one, and not many more than they can do.
+    """Connect to the workers, which take calls one by one, not many ahead.
 
-    A worker that is lost does not lose its share: a cluster gives it to another. Raises
-    `WorkersFailed`, and `WorkerLost` where it was a process of this machine.
+    A lost worker does not lose its share: a cluster gives it to another worker. Raises
+    `WorkersFailed`, and `WorkerLost` for a process of this machine.
     """
     with ExitStack() as stack:
         if workers.backend == "processes":
@@ -79,10 +79,10 @@ _take_calls = _ExecutorManagerThread.add_call_item_to_queue
 
 
 def _take_no_dropped_calls(manager: Any) -> None:
-    """Take calls for loky's workers, unless it kills them.
+    """Submit calls to loky's workers, unless it kills them.
 
-    It drops what waits when it kills them, and then takes a call once more: where another has come
-    meanwhile, its thread ends with a KeyError on the terminal.
+    When loky kills its workers, it drops waiting calls, and then takes a call once more: if another
+    has come meanwhile, its thread ends with a KeyError on the terminal.
     """
     if not manager.executor_flags.kill_workers:
         _take_calls(manager)
@@ -102,9 +102,9 @@ def _locally(jobs: int, calls: Iterable[Any]) -> Generator[Any, None, None]:
 
 
 def keep_apart() -> None:
-    """Give the threads of a cluster's worker, where this is one, a generator of their own.
+    """Give the threads of a cluster's worker, if this is one, their own random generator.
 
-    They draw from Python's while a program is watched, which must not draw from it.
+    They draw from Python's generator, which only the watched program must use.
     """
     own = random.SystemRandom()
     instead: dict[int, Any] = {id(random): own}
@@ -128,7 +128,7 @@ _CLUSTERS = ("dask", "distributed", "tornado", "ray")
 
 @dataclass(frozen=True)
 class _Cluster:
-    """A cluster: how to submit a call, wait for its result, and how many to submit ahead."""
+    """Cluster: how to submit a call, wait for its result, and how many to submit ahead."""
 
     submit: Callable[..., Any]
     result: Callable[[Any], Any]
@@ -136,7 +136,7 @@ class _Cluster:
 
 
 def _ahead(cluster: _Cluster, calls: Iterable[Any]) -> Generator[Any, None, None]:
-    """Yield what calls return, in order."""
+    """Yield the results of calls, in order."""
     waiting: deque[Any] = deque()
     for function, arguments, options in calls:
         waiting.append(cluster.submit(function, *arguments, **options))
@@ -186,7 +186,7 @@ def _dask(address: str | None) -> Iterator[_Cluster]:
 
 
 def _dask_result(client: Any, future: Any) -> Any:
-    """Wait for a result as long as there is someone to work on it."""
+    """Wait for a result while there are workers."""
     from distributed.client import FutureCancelledError
     from distributed.scheduler import KilledWorker
 

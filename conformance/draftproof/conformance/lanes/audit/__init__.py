@@ -1,1 +1,1 @@
-"""Evidence from a log of what a server wrote, for engines whose model cannot be exchanged."""
+"""Audit lane: evidence from a log of a server, for engines whose model cannot be replaced."""

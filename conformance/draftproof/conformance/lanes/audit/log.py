@@ -30,34 +30,34 @@ from typing import Any, BinaryIO
 from draftproof.spec import FileTooLarge, MalformedDocument, parsed
 
 DRAFT, TARGET, TAIL, SUPPORT = EVENTS = ("draft", "target", "tail", "support")
-"""The token is the drafter's favourite; is the target's favourite, or one of some that are equal;
-has a small probability; has probability zero."""
+"""Events: the token is the drafter's favourite; the target's favourite, or one of several equal
+ones; a token of small probability; a token of probability zero."""
 
 SMALL = 1e-4
-"""A token with a smaller probability is one of the tail."""
+"""Probability below which a token belongs to the tail."""
 
 ROUNDED = 1e-6
-"""The least probability of what `top` leaves out, where no `rest` is said."""
+"""Least probability of the tokens outside `top`, for lines without `rest`."""
 
 OFF_BY = 1e-3
-"""How far from 1 the sum of a row may be."""
+"""Largest distance of the sum of a row from 1."""
 
 MOST_BYTES = 2**24
-"""The longest line that is read."""
+"""Maximum length of a line, in bytes."""
 
 _RIGHT = 'a line is like {"token": 3, "top": {"3": -0.4, "1": -1.6}, "rest": 0.1, "favourite": 1}'
 
 
 class UnreadableLog(ValueError):
-    """A log cannot be read; the message says which line, and what is right."""
+    """Error of a log that cannot be read; the message names the line and what is valid."""
 
 
 @dataclass(frozen=True)
 class Audited:
-    """The events of one token: how probable each was, and which of them happened."""
+    """Events of one token: the probability of each, and which of them happened."""
 
     chances: tuple[float, ...]
-    """In the order of `EVENTS`; nan where the line does not say, or nothing can happen."""
+    """In the order of `EVENTS`; nan if the line does not state it, or nothing can happen."""
     happened: tuple[bool, ...]
     speculation: bool = True
 
@@ -76,7 +76,7 @@ def read_log(
 ) -> Iterator[Audited]:
     """Yield the events of each line. Raises `UnreadableLog`, with the name of the file.
 
-    A last line that was cut off is left out, which is told.
+    A last line that was cut off is left out, with a message to `told`.
     """
     number, tops = 0, _Tops()
     while line := file.readline(MOST_BYTES + 1):
@@ -102,14 +102,14 @@ def read_log(
 
 @dataclass
 class _Tops:
-    """The lengths of `top` so far: of the most probable tokens, not of the drawn one as well."""
+    """The lengths of `top` so far: the number of most probable tokens, without the drawn one."""
 
     lines: Counter[int] = field(default_factory=Counter)
     last: Counter[int] = field(default_factory=Counter)
-    """Lines whose token is the least probable in `top`."""
+    """Number of lines whose token is the least probable in `top`."""
 
     def add(self, document: Mapping[str, Any], where: str) -> None:
-        """Raise `UnreadableLog` where the drawn token stands beside the most probable ones."""
+        """Raise `UnreadableLog` if the drawn token was added to the most probable tokens."""
         if not (top := document.get("top")):
             return
         least = min(top, key=lambda each: -inf if top[each] is None else top[each])
@@ -127,7 +127,7 @@ class _Tops:
 
 
 _ENOUGH = 8
-"""So many lines with one token more are no coincidence."""
+"""Number of lines with one token more that exceeds coincidence."""
 
 
 def _read(document: Any, where: str) -> Audited:
@@ -251,7 +251,7 @@ def _top(top: Any, where: str) -> dict[int, float]:
 
 
 _LONG = 19
-"""No token id has so many digits."""
+"""Maximum number of digits of a token id."""
 
 
 def _stripped(document: Mapping[str, Any], where: str, *, speculation: bool) -> Audited:

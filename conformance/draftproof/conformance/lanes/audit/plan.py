@@ -1,4 +1,4 @@
-"""How many tokens an audit needs before it finds a bias, computed before anything is logged."""
+"""Number of tokens that an audit needs to detect a bias, computed before logging begins."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ from draftproof.conformance.lanes.audit.wealth import BIASES, Floats, payments
 from draftproof.conformance.lanes.statistics import log_mean
 
 _MOST = 1e12
-"""More tokens than these are never waited for."""
+"""Maximum number of tokens to wait for."""
 
 CERTAINTY, DRIFT = 4.0, 1.0
-"""The standard deviations of a target's logits, and of a draft's from these, in random rows."""
+"""Standard deviations of a target's logits, and of a draft's from these, in random rows."""
 
 
 def tokens_needed(chances: Floats, bias: float, threshold: float, *, epsilon: float = 0.0) -> float:
-    """Return how many tokens are needed until evidence of a bias is expected at a threshold.
+    """Return the number of tokens until evidence of a bias is expected to reach a threshold.
 
     `chances` [tokens] are probabilities of the event in typical rows, which happens more often by
-    `bias`, as far as that is possible. The evidence of other events is left out. A token counts for
-    what is wanted at most, since a rare one that gains more is to be waited for all the same.
+    `bias`, as far as that is possible. The evidence of other events is left out. The gain of a
+    token is capped at the missing evidence, since a rare token that gains more takes as long to
+    occur.
     """
     known = chances[~numpy.isnan(chances)]
     if not len(known):
@@ -44,7 +45,7 @@ def tokens_needed(chances: Floats, bias: float, threshold: float, *, epsilon: fl
 
 
 def detectable(chances: Floats, tokens: int, threshold: float, *, epsilon: float = 0.0) -> float:
-    """Return the smallest of `BIASES` that so many tokens are expected to show, inf for none."""
+    """Return the smallest of `BIASES` that this many tokens are expected to detect, or inf."""
     found = (
         bias
         for bias in BIASES
@@ -56,7 +57,7 @@ def detectable(chances: Floats, tokens: int, threshold: float, *, epsilon: float
 def random_rows(vocabulary: int, *, count: int = 500, seed: int = 0) -> Floats:
     """Return the chances [count, 2] of the draft's and the target's favourite in random rows.
 
-    Logits are normal, and a draft's are the target's with noise.
+    Logits are normal; a draft's logits are the target's with noise.
     """
     random = numpy.random.default_rng(seed)
     found = numpy.empty((count, 2))

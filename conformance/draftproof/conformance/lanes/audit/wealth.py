@@ -32,15 +32,15 @@ from draftproof.conformance.lanes.statistics import log_mean
 Floats = NDArray[numpy.float64]
 
 BIASES = (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002, 0.001, 0.0005)
-"""Amounts by which an event may be more, or less, probable than its row says."""
+"""Amounts by which an event may be more, or less, probable than its row states."""
 
 EPSILONS = (0.0, *(digit * 10.0**power for power in range(-5, 0) for digit in (1, 2, 5)), 1.0)
-"""The distances of rows that are told apart."""
+"""Distances of rows that the audit distinguishes."""
 
 _TINY = numpy.finfo(numpy.float64).tiny
 
 _KEPT = 4096
-"""So many tokens' chances are kept, to say what would have been found."""
+"""Number of tokens whose chances are kept, to report the detectable bias."""
 
 
 @dataclass
@@ -56,9 +56,9 @@ class AuditWealth:
     bets: Floats = field(default_factory=lambda: numpy.zeros(len(EVENTS)))
     """[events], the number of tokens whose row names the event."""
     expected: Floats = field(default_factory=lambda: numpy.zeros(len(EVENTS)))
-    """[events], how often each event should have happened."""
+    """[events], the expected number of occurrences of each event."""
     happened: Floats = field(default_factory=lambda: numpy.zeros(len(EVENTS)))
-    """[events], how often each event did."""
+    """[events], the number of occurrences of each event."""
     kept: Floats = field(default_factory=lambda: numpy.zeros((0, len(EVENTS))))
     """[tokens, events], chances of the first tokens."""
 
@@ -67,9 +67,9 @@ class AuditWealth:
         self.best = numpy.zeros(len(self.epsilons))
 
     def add(self, chances: Floats, happened: NDArray[numpy.bool_]) -> None:
-        """Bet on the events [tokens, events] of some tokens, and take a look.
+        """Bet on the events [tokens, events] of some tokens, and look at the evidence.
 
-        Chances are nan where there is nothing to bet on.
+        Chances are nan if there is nothing to bet on.
         """
         self.tokens += len(chances)
         self.bets += (~numpy.isnan(chances)).sum(0)

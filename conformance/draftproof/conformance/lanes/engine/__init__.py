@@ -1,1 +1,1 @@
-"""The engine lane: what a whole engine writes, judged as a Markov chain with known rows."""
+"""Engine lane: the output of a whole engine, judged as a Markov chain with known rows."""

@@ -13,15 +13,15 @@ from typing import Protocol, runtime_checkable
 Tokens = tuple[int, ...]
 
 SETTINGS = ("temperature", "top_k", "top_p", "min_p", "logit_bias", "allowed")
-"""The settings of `SamplingParams`."""
+"""Settings of `SamplingParams`."""
 
 FILTERS = ("top_k", "top_p", "min_p")
-"""Those that leave out tokens of small probability."""
+"""Settings that exclude tokens of small probability."""
 
 
 @dataclass(frozen=True)
 class SamplingParams:
-    """How the next token is drawn. The defaults draw from the model's own distribution.
+    """Sampling of the next token. The defaults draw from the model's own distribution.
 
     An engine applies the logit bias and the allowed tokens first, then the temperature, then one of
     the filters; no request has two of them.
@@ -33,11 +33,11 @@ class SamplingParams:
     top_p: float | None = None
     """Keep the fewest most probable tokens whose probability is at least this."""
     min_p: float | None = None
-    """Keep tokens with at least this part of the largest probability."""
+    """Keep tokens with at least this share of the largest probability."""
     logit_bias: Mapping[int, float] = field(default_factory=dict)
-    """Numbers that are added to the logits of some tokens."""
+    """Numbers to add to the logits of some tokens."""
     allowed: frozenset[int] | None = None
-    """The only tokens that may be written: a choice, or a grammar. None for all."""
+    """The only tokens that may be written: a choice, or a grammar. None for all tokens."""
 
     def __hash__(self) -> int:
         plain = (self.temperature, self.top_k, self.top_p, self.min_p, self.allowed)
@@ -56,17 +56,17 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Generation:
-    """One request to an engine: continue the prompt by exactly so many tokens."""
+    """Request to an engine: continue the prompt by exactly this many tokens."""
 
     prompt: Tokens
     max_tokens: int
     sampling: SamplingParams = field(default_factory=SamplingParams)
     seed: int | None = None
-    """The seed of this request, None where the engine draws its own."""
+    """The seed of this request, None to let the engine choose."""
     speculation: bool = True
-    """True to draft; an engine that cannot be told ignores this."""
+    """True to draft; an engine without such a switch ignores this."""
     stream: bool = False
-    """True to answer token by token; an engine that cannot ignores this."""
+    """True to answer token by token; an engine that cannot stream ignores this."""
 
 
 @dataclass(frozen=True)
@@ -75,23 +75,23 @@ class Answer:
 
     tokens: Tokens
     steps: int | None = None
-    """In how many passes of the target, None where the engine does not say."""
+    """The number of passes of the target, None if the engine does not report it."""
 
 
 @runtime_checkable
 class Engine(Protocol):
-    """A whole engine, with the target and the draft of a checkpoint loaded."""
+    """Whole engine, with the target and the draft of a checkpoint loaded."""
 
     name: str
     version: str
 
     def generate(self, requests: Sequence[Generation], /) -> Sequence[Answer | Sequence[int]]:
-        """Return the answer to each request. All of them are running at the same time.
+        """Return the answer to each request; all of them run at the same time.
 
         An engine may have more attributes: `settings`, the names of the settings of
-        `SamplingParams` that it takes, all of them by default; `switchable`, whether it obeys
-        `speculation`, True by default; `streams`, whether it obeys `stream`, False by default; and
-        `draft_length`, how many tokens it drafts in a step, if it does so with the draft of the
-        checkpoint.
+        `SamplingParams` that it takes, all of them by default; `switchable`, True if it obeys
+        `speculation`, the default; `streams`, True if it obeys `stream`, by default False; and
+        `draft_length`, the number of tokens that it drafts per step, if it drafts with the draft of
+        the checkpoint.
         """
         ...

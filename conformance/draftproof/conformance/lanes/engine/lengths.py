@@ -26,9 +26,9 @@ from draftproof.conformance.lanes.statistics import Floats
 
 
 def kept(rows: KnownRows, length: int) -> tuple[float, float]:
-    """Return the fewest drafted tokens that token verification keeps on average, of all contexts.
+    """Return the fewest drafted tokens that token verification keeps on average, over all contexts.
 
-    And the most that any lossless verifier keeps.
+    Also return the most that any lossless verifier keeps.
     """
     tables = [_table(rows, of) for of in (rows.target, rows.draft)]
     found = [_kept(tables, context, length) for context in rows.target]

@@ -38,16 +38,16 @@ Batch = tuple[list[Generation], list[Answer]]
 
 
 class UnreadableTokens(ValueError):
-    """A file of tokens cannot be read; the message says which line, and what is right."""
+    """Error of an unreadable file of tokens; the message names the line and what is valid."""
 
 
 @dataclass(frozen=True)
 class Written:
-    """The parts of a file of tokens, and their answers in the order of the file."""
+    """Parts of a file of tokens, and their answers in the order of the file."""
 
     parts: tuple[Part, ...]
     answers: Mapping[tuple[str, bool], Sequence[Batch]]
-    """By case, and whether they are of the control."""
+    """Answers by case, and by whether they belong to the control."""
 
     @property
     def tokens(self) -> int:
@@ -199,4 +199,4 @@ def _sampling(document: Mapping[str, Any], rows: KnownRows, where: str) -> Sampl
 
 _MOST = {"temperature": 10**6, "top_k": 2**31, "top_p": 1, "min_p": 1}
 _OFF = {"top_k": (0, -1), "top_p": (1,), "min_p": (0,)}
-"""How a filter is written that is off."""
+"""Value of a filter that is off."""

@@ -1,8 +1,8 @@
-"""The rows that an engine owes: those of the checkpoint, as the settings of a request process them.
+"""Rows that an engine owes: those of the checkpoint, processed by the settings of a request.
 
-The order is that of `SamplingParams`: logit bias and allowed tokens, temperature, one filter. Where
-rounding can decide what a filter keeps, as for two tokens of equal probability, engines may differ:
-no row is owed in such a context, and its tokens are not counted.
+The order is that of `SamplingParams`: logit bias and allowed tokens, temperature, one filter. If
+rounding can decide which tokens a filter keeps, as for two tokens of equal probability, engines may
+differ: no row is owed in such a context, and its tokens are not counted.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from draftproof.conformance.lanes.engine.wealth import Owed
 from draftproof.conformance.lanes.statistics import Floats
 
 DRAW = 2.0**-20
-"""How far the law of a token may be from its row for a draw in float32: its number has 24 bits, and
+"""Largest distance of a token's law from its row for a draw in float32: its number has 24 bits, and
 a running sum of a row is rounded 16 times."""
 
 _CLOSE = 1e-4
-"""Filters are decided by rounding where probabilities are closer than this, relatively."""
+"""Largest relative difference of probabilities at which rounding decides a filter."""
 
 _BFLOAT16 = 2.0**-8
-"""The unit roundoff of logits in bfloat16."""
+"""Unit roundoff of logits in bfloat16."""
 
 
 def plain_sampling(rows: KnownRows) -> SamplingParams:
@@ -42,7 +42,7 @@ def owed_rows(
     dtype: str | None = None,
     others: Sequence[SamplingParams] = (),
 ) -> dict[Context, Owed]:
-    """Return what is owed in every context where it is clear, with the rows of known faults.
+    """Return the owed rows of all clear contexts, with the rows of known faults.
 
     `others` are the samplings of requests that run at the same time.
     """
@@ -81,13 +81,13 @@ Table = Mapping[Context, Floats]
 def _table(
     rows: KnownRows, of: Mapping[Context, Row], sampling: SamplingParams
 ) -> dict[Context, Floats]:
-    """Return the processed rows, but for contexts where rounding decides what a filter keeps."""
+    """Return the processed rows, except in contexts in which rounding decides a filter."""
     found = {context: _processed(_floats(row), rows, sampling) for context, row in of.items()}
     return {context: row for context, row in found.items() if row is not None}
 
 
 def _behind_others(table: Table) -> dict[Context, Floats]:
-    """Return the mean of all rows with the same last token: what a wrong cache or mask leads to."""
+    """Return the mean of all rows with the same last token: the result of a wrong cache or mask."""
     behind: dict[int, list[Floats]] = {}
     for context, row in table.items():
         behind.setdefault(context[-1], []).append(row)
@@ -106,7 +106,7 @@ def _floats(row: Row) -> Floats:
 
 
 def _processed(row: Floats, rows: KnownRows, sampling: SamplingParams) -> Floats | None:
-    """Return the row that is drawn from, None where rounding decides what a filter keeps."""
+    """Return the row to draw from, None if rounding decides which tokens a filter keeps."""
     with numpy.errstate(divide="ignore"):
         logits = numpy.log(row) * float(rows.temperature)
     logits += numpy.array([sampling.logit_bias.get(word, 0.0) for word in rows.words])
@@ -125,7 +125,7 @@ def _processed(row: Floats, rows: KnownRows, sampling: SamplingParams) -> Floats
 
 
 def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
-    """Return which words a filter keeps, None where rounding decides it."""
+    """Return which words a filter keeps, None if rounding decides."""
     if sampling.top_k is not None:
         return _first(row, sampling.top_k)
     if sampling.top_p is not None:
@@ -140,7 +140,7 @@ def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
 
 
 def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
-    """Return the most probable words, None where the last of them is not clear."""
+    """Return the most probable words, None if the last of them is not clear."""
     order = numpy.argsort(-row, kind="stable")
     if count < len(row):
         last, following = row[order[count - 1]], row[order[count]]

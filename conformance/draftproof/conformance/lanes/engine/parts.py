@@ -1,6 +1,6 @@
-"""The parts of a campaign: what an engine is asked, so that each habit of serving is seen.
+"""Parts of a campaign on an engine: the requests that exercise each feature of serving.
 
-A part asks batches of requests until it has its share of the tokens. What it asks depends on the
+A part sends batches of requests until it has its share of the tokens. Its requests depend on the
 rows, the seed and earlier answers alone.
 """
 
@@ -21,15 +21,17 @@ from draftproof.conformance.lanes.statistics import Floats
 Random = numpy.random.Generator
 
 SHORT, LONG = 48, 512
-"""The most tokens of one answer: many short ones, and some in which an engine takes 100 steps."""
+"""Maximum number of tokens of one answer: many short answers, and some with 100 steps of an
+engine."""
 
 BLOCK, BLOCKS = 16, 32
-"""The tokens of a block, in which many caches keep prefixes, and the most blocks of a prompt."""
+"""Number of tokens of a block, in which many caches keep prefixes, and maximum number of blocks of
+a prompt."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """The requests of one case, and the requirement that its tokens decide.
+    """Requests of one case, and the requirement that their tokens decide.
 
     `requests` run at the same time; they take turns with `samplings`. `share` is the part's share
     of all tokens.
@@ -45,25 +47,25 @@ class Part:
     is_mixed: bool = False
     """True if requests of one batch have different lengths."""
     is_resumed: bool = False
-    """True if requests go on where earlier ones have stopped, a few tokens at a time."""
+    """True if requests continue earlier texts, a few tokens at a time."""
     has_long_prompts: bool = False
-    """True if prompts are long, and begin like earlier ones."""
+    """True if prompts are long, and begin like earlier prompts."""
     is_seeded: bool = False
     """True if every request has a seed."""
     stream: bool = False
     has_control: bool = True
-    """True if it is asked without speculation, too, where there is somebody to ask."""
+    """True to send the requests without speculation, too, if there is a control."""
     is_pooled: bool = False
-    """True if it asks nothing, and counts the tokens of all parts with plain sampling again: a
-    small fault that is everywhere needs them all."""
+    """True for a part that sends no requests, and counts the tokens of all parts with plain
+    sampling again: a small fault that is everywhere needs all of them."""
 
     def settings(self, plain: SamplingParams) -> frozenset[str]:
-        """Return the settings that an engine must take whose own sampling is the plain one."""
+        """Return the settings that an engine needs for a part besides the plain ones."""
         return frozenset(name for each in self.samplings for name in each.apart(plain))
 
 
 def parts_of(rows: KnownRows) -> tuple[Part, ...]:
-    """Return all parts for a checkpoint; those that an engine cannot take are among them."""
+    """Return all parts for a checkpoint, including those that an engine cannot take."""
     plain = plain_sampling(rows)
     cold, warm = (replace(plain, temperature=plain.temperature * by) for by in (0.75, 1.5))
     first, *_, last = rows.words
@@ -113,18 +115,18 @@ def parts_of(rows: KnownRows) -> tuple[Part, ...]:
 
 
 def _allowed(rows: KnownRows) -> Iterator[int]:
-    """Yield all tokens but every third: every row gives some of them a probability."""
+    """Yield all tokens except every third: every row gives some of them a probability."""
     yield from (word for place, word in enumerate(rows.words) if place % 3)
 
 
 Place = tuple[int, bool, Context]
-"""The number of a sampling, a flag for the first tokens of answers, and the states of the last
-tokens: each place is counted separately."""
+"""Place of a token, counted separately: the number of a sampling, a flag for the first tokens of
+answers, and the states of the last tokens."""
 
 
 @dataclass
 class Asked:
-    """The tokens of one part that were counted so far."""
+    """Tokens of one part that were counted so far."""
 
     part: Part
     rows: KnownRows
@@ -132,15 +134,15 @@ class Asked:
     owed: Mapping[Place, Owed]
     counted: Counted[Place]
     texts: list[Tokens] = field(default_factory=list)
-    """Earlier texts, to go on with."""
+    """Earlier texts, to continue."""
     outside: int = 0
-    """Tokens that the target gives no probability, whatever the settings."""
+    """Tokens to which the target gives no probability, whatever the settings."""
     framed: int = 0
-    """Those of them that it gives one elsewhere, and whose context reaches into the prompt."""
+    """Those of them to which it gives one elsewhere, and whose context reaches into the prompt."""
     written: int = 0
     steps: int = 0
     stepped: int = 0
-    """The tokens of answers that say their steps."""
+    """The tokens of answers that report their steps."""
     said: int = 0
     """The number of these answers."""
     path: list[tuple[int, float]] = field(default_factory=list)
@@ -148,7 +150,7 @@ class Asked:
     pending: dict[Place, Floats] = field(default_factory=dict)
     """Counts since the last look."""
     cells: dict[Place, list[int]] = field(default_factory=dict)
-    """The tokens behind each context, in their order."""
+    """The tokens after each context, in their order."""
 
     def batch(self, left: int) -> list[Generation]:
         """Return the next requests, which ask for no more than the tokens that are left."""
@@ -161,7 +163,7 @@ class Asked:
         return requests
 
     def add(self, requests: Sequence[Generation], answers: Sequence[Answer]) -> None:
-        """Count the tokens of answers, and look at the evidence where there are enough new ones."""
+        """Count the tokens of answers, and look at the evidence when there are enough."""
         for place, (request, answer) in enumerate(zip(requests, answers, strict=True)):
             text = request.prompt + answer.tokens
             self._count(self._setting(place), text, len(request.prompt))
@@ -233,13 +235,13 @@ class Asked:
 _FIRST = " in the first tokens of answers"
 
 _SMALLEST = 256
-"""The fewest tokens between two looks; later, a quarter of all that were counted."""
+"""Minimum number of tokens between two looks; later, a quarter of all counted tokens."""
 
 _RESUMED = 0.9
-"""So many of the requests of a resumed part go on with an earlier text."""
+"""Share of the requests of a resumed part that continue an earlier text."""
 
 _ALIKE = 0.7
-"""So many of the long prompts begin like an earlier text."""
+"""Share of the long prompts that begin like an earlier text."""
 
 _MOST_TEXTS = 64
 
@@ -256,7 +258,7 @@ def asked(part: Part, rows: KnownRows, *, dtype: str | None, seed: int) -> Asked
 
 
 def _long(random: Random) -> int:
-    """Return the length of a long prompt: of one block and more, and often just a token above."""
+    """Return the length of a long prompt: one block or more, often just one token more."""
     few = random.random() < 0.6
     blocks = int(random.integers(1, 5) if few else random.integers(5, BLOCKS + 1))
     rest = 1 if random.random() < 0.5 else int(random.integers(BLOCK))
@@ -264,7 +266,7 @@ def _long(random: Random) -> int:
 
 
 def pooled(states: Sequence[Asked], part: Part, rows: KnownRows, *, dtype: str | None) -> Asked:
-    """Return the tokens of several parts as those of one, with a look at each part."""
+    """Return the tokens of several parts as those of one part, with a look at each part."""
     whole = asked(part, rows, dtype=dtype, seed=0)
     for state in states:
         whole.pending = dict(state.counted.counts)

@@ -1,8 +1,8 @@
 """Engines behind an OpenAI-compatible server.
 
-Every request goes to the given address: redirects are not followed, and no proxy is asked. Every
-filter that a server may have by default is sent explicitly, switched off. A field that the server
-refuses is left out from then on, and named in `refused`.
+Every request goes to the given address: Draftproof follows no redirects, and uses no proxy. It
+sends every filter that a server may have by default explicitly, switched off. It leaves out a field
+that the server refuses from then on, and names it in `refused`.
 """
 
 from __future__ import annotations
@@ -24,46 +24,46 @@ from draftproof.conformance.checkpoint.rows import KnownRows
 from draftproof.conformance.lanes.engine.asking import Answer, Generation, SamplingParams, Tokens
 
 MOST_BYTES = 2**22
-"""The most bytes of one answer that are read."""
+"""Maximum number of bytes of one answer."""
 
 SECONDS = 120.0
-"""How long one answer may take."""
+"""Maximum duration of one answer, in seconds."""
 
 MOST_MISSING = 2**20
-"""The most tokens that a server may say it has written."""
+"""Maximum number of tokens that a server may report."""
 
 UNKNOWN = -1
-"""Stands for a text that is no token of the checkpoint."""
+"""Stand-in for a text that is not a token of the checkpoint."""
 
 
 class EngineFailed(RuntimeError):
-    """An engine gave no answer that can be judged; the message says what it gave."""
+    """Error of an engine whose answer cannot be judged; the message quotes the answer."""
 
 
 class InvalidUrl(ValueError):
-    """No server can have this address."""
+    """Error of an address that no server can have."""
 
 
 @dataclass
 class Server:
-    """An engine behind an address such as http://127.0.0.1:8000, with the checkpoint's rows."""
+    """Engine behind an address such as http://127.0.0.1:8000, with the checkpoint's rows."""
 
     url: str
     rows: KnownRows
     model: str | None = None
-    """The name of the model, None for the only one that the server lists."""
+    """The name of the model, None for the only model that the server lists."""
     key: str | None = None
-    """The key that is sent, None for none."""
+    """The key to send, None for no key."""
     seconds: float = SECONDS
     name: str = "server"
     version: str = "unknown"
     switchable: bool = False
-    """A server drafts or does not: another one is the control."""
+    """False: a server either drafts or does not; the control is a second server."""
     settings: tuple[str, ...] = ("temperature", "top_k", "top_p", "min_p", "logit_bias")
     refused: list[str] = field(default_factory=list)
-    """Fields of requests that the server does not take."""
+    """Fields of requests that the server refuses."""
     repeats: bool = False
-    """True if it writes the same twice, and is sent a seed with every request therefore."""
+    """True if it repeats its output, so that every request gets a seed."""
 
     def __post_init__(self) -> None:
         example = "a server has an address such as http://127.0.0.1:8000"
@@ -89,7 +89,7 @@ class Server:
         self._root = f"{parts.scheme}://{parts.netloc}{self._path}"
 
     def begin(self) -> None:
-        """Ask which model the server has, unless it is known. Raises `EngineFailed`."""
+        """Ask for the name of the server's model, unless it is known. Raises `EngineFailed`."""
         self.name = f"server {self._parts.netloc}"
         if self.model is not None:
             return
@@ -110,7 +110,7 @@ class Server:
         self.model = names[0]
 
     def probe(self) -> None:
-        """Ask for a few tokens, to know which fields the server takes, and whether it repeats."""
+        """Ask for a few tokens, to learn which fields the server takes, and whether it repeats."""
         first = self.rows.words[0]
         prompt = (first,) * self.rows.memory
         neutral = SamplingParams(logit_bias={first: 0.0})
@@ -145,7 +145,7 @@ class Server:
             return Answer(self._tokens(text, written))
 
     def _text(self, body: Mapping[str, Any]) -> tuple[str, int | None]:
-        """Return the text of a completion, and of how many tokens the server says it is."""
+        """Return the text of a completion, and its number of tokens as reported by the server."""
         if body.get("stream"):
             return "".join(self._streamed(body)), None
         said = self._sent("POST", "/completions", body)
@@ -217,7 +217,7 @@ class Server:
     def _response(
         self, method: str, path: str, body: Mapping[str, Any] | None
     ) -> Iterator[Iterator[bytes]]:
-        """Send a request, and yield the answer in parts. What goes wrong raises `EngineFailed`."""
+        """Send a request, and yield the answer in parts. Any error raises `EngineFailed`."""
         make = HTTPSConnection if self._parts.scheme == "https" else HTTPConnection
         connection = make(self._host, self._parts.port, timeout=self.seconds)
         headers = {"Content-Type": "application/json", "Connection": "close"}
@@ -252,7 +252,7 @@ class Server:
 
 
 def _parts(response: HTTPResponse, opened: socket.socket, ends: float) -> Iterator[bytes]:
-    """Yield what is read of an answer, until a time is over. Raises `TimeoutError`."""
+    """Yield the parts of an answer, until a time limit. Raises `TimeoutError`."""
     while True:
         left = ends - monotonic()
         if left <= 0:
@@ -265,7 +265,7 @@ def _parts(response: HTTPResponse, opened: socket.socket, ends: float) -> Iterat
 
 
 def _at_most(parts: Iterator[bytes], most: int) -> Iterator[bytes]:
-    """Yield parts until there are more than so many bytes."""
+    """Yield parts until there are more than this many bytes."""
     read = 0
     for part in parts:
         yield part
@@ -285,7 +285,7 @@ def _lines(parts: Iterator[bytes]) -> Iterator[bytes]:
 
 
 class _FieldRefused(Exception):
-    """The server does not take a request, and says why."""
+    """Error of a request that the server refuses, with the server's reason."""
 
     def __init__(self, told: str) -> None:
         super().__init__(told)
@@ -297,7 +297,7 @@ _OPTIONAL = (
     *("spaces_between_special_tokens", "skip_special_tokens"),
     *("presence_penalty", "frequency_penalty", "logit_bias", "seed"),
 )
-"""Fields that a server may refuse: without them, the rest of a request is as before."""
+"""Fields that a server may refuse: the rest of a request has the same meaning without them."""
 
 
 def _document(content: bytes, where: str) -> dict[str, Any]:

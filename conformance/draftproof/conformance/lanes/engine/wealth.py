@@ -44,11 +44,11 @@ from draftproof.conformance.lanes.statistics import (
 )
 
 SHARES = (1.0, 0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.005, 0.002)
-"""The shares of a suspect's row that are bet on."""
+"""Shares of a suspect's row to bet on."""
 
 
 Place = TypeVar("Place")
-"""Names a row: any hashable value."""
+"""Name of a row: any hashable value."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ class Owed:
     tolerance: float
     suspects: Mapping[str, Floats] = field(default_factory=dict)
     place: str = ""
-    """Where in an answer the row is owed: each place has suspects of its own."""
+    """The place in an answer at which the row is owed: each place has its own suspects."""
 
 
 @dataclass
@@ -80,7 +80,7 @@ class Counted(Generic[Place]):
     looks: int = 0
 
     def add(self, fresh: Mapping[Place, Floats]) -> None:
-        """Add the counts of a batch, and take a look."""
+        """Add the counts of a batch, and look at the evidence."""
         self.looks += 1
         for context, counts in fresh.items():
             owed = self.contexts[context]
@@ -94,7 +94,7 @@ class Counted(Generic[Place]):
 
     @property
     def tokens(self) -> int:
-        """The number of tokens that were counted."""
+        """The number of counted tokens."""
         return int(sum(counts.sum() for counts in self.counts.values()))
 
     @property
@@ -137,14 +137,14 @@ class Counted(Generic[Place]):
 
     @property
     def likely(self) -> str | None:
-        """The suspect with the most evidence, None where none has any."""
+        """The suspect with the most evidence, None if no suspect has any."""
         told = {name: log_mean(each) for name, each in self.suspected.items()}
         best = max(told, key=lambda name: told[name], default=None)
         return best if best is not None and told[best] > log(20) else None
 
     @property
     def distance(self) -> float:
-        """The total variation distance of frequencies from rows, a mean over all tokens."""
+        """The total variation distance of frequencies from rows, as a mean over all tokens."""
         apart = sum(
             abs(counts - numpy.append(self.contexts[context].row, 0) * counts.sum()).sum() / 2
             for context, counts in self.counts.items()
@@ -212,7 +212,7 @@ class Counted(Generic[Place]):
         return kept
 
     def _forgive(self, context: Place, owed: Owed, before: Floats, after: Floats) -> None:
-        """Add what the tolerance may have gained for the bets on one context."""
+        """Add the possible effect of the tolerance on the bets on one context."""
         kept = owed.row > 0
         row = owed.row[kept]
         c = numpy.array(CONCENTRATIONS)
@@ -240,10 +240,10 @@ def _gained(owed: Owed, suspect: Floats, counts: Floats) -> Floats:
 # --- two engines, whatever their rows --------------------------------------------------------
 
 _FEW = 16
-"""The fewest pairs of one context that are bet on with the same predictions."""
+"""Minimum number of pairs of one context that share predictions."""
 
 PRIORS = (10.0, 100.0, 1000.0)
-"""The weights, in tokens, of the row that is owed in the predictions of `Paired`."""
+"""Weights, in tokens, of the owed row in the predictions of `Paired`."""
 
 
 @dataclass
@@ -270,7 +270,7 @@ class Paired(Generic[Place]):
     won: Floats = field(default_factory=lambda: numpy.zeros(len(PRIORS)))
 
     def look(self) -> None:
-        """Bet on the pairs since the last look: earlier ones predict later ones."""
+        """Bet on the pairs since the last look: earlier pairs predict later ones."""
         for context in self.own.keys() & self.control.keys():
             cells = [self.own[context], self.control[context]]
             start, end = self.paired.get(context, 0), min(map(len, cells))

@@ -1,7 +1,8 @@
-"""Discrete random numbers, and their laws while nobody has looked at them.
+"""Discrete random numbers, and their laws before the program looks at them.
 
-A choice that nobody looks at is no fork of the program: its law is a row. A row is exact, in
-rationals, or in doubles, with a bound on how far it is off: so are the vocabularies of real models.
+A choice that the program does not look at does not fork the program: its law is a row. A row is
+exact, in rationals, or in doubles, with a bound on its error, even for the vocabularies of real
+models.
 """
 
 from __future__ import annotations
@@ -92,11 +93,11 @@ class Draw(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """A discrete random number, decided when somebody looks and the same for ever after."""
+    """Discrete random number, which is decided at its first reading and then stays the same."""
 
     decide: Callable[[World], int]
     draw: Draw | None = None
-    """Draw that decides the choice, if its law is known in advance."""
+    """The draw that decides the choice, if its law is known in advance."""
     among: range = range(2)
     """Range of the choice, if no draw decides it."""
 
@@ -329,7 +330,8 @@ def _passed_by_all(noise: Noise, relation: str, *edges: float) -> int | None:
 
 
 _FEW = 64
-"""The most edges of a row that is solved before anybody looks: rows of serving have thousands."""
+"""Maximum number of edges of a row that is solved before the program looks: rows of serving have
+thousands."""
 
 
 @dataclass(frozen=True, eq=False)

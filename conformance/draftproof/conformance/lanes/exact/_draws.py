@@ -1,4 +1,4 @@
-"""Draws: random operators, whose results are noise and choices that nobody has looked at."""
+"""Draws: random operators, whose results are noise and choices that are still undecided."""
 
 from __future__ import annotations
 
@@ -27,7 +27,8 @@ from draftproof.reference.rational import ONE, ZERO, exactly
 _MOST_INTEGERS = 100_000
 
 _MOST_NUMBERS = 2**15
-"""Each is an object of ours: a race among all tokens of a large vocabulary takes minutes."""
+"""Maximum number of draws: each is an object, and a race among all tokens of a large vocabulary
+takes minutes."""
 
 
 def _uniform(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:

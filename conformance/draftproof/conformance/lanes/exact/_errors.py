@@ -1,4 +1,4 @@
-"""Errors inside of the exact lane: what it does not follow, and what torch itself raises."""
+"""Errors inside of the exact lane: unsupported operations, and torch's own errors."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from typing import Any
 
 
 class NotUnderstood(Exception):
-    """Look at noise whose law is not known; the message completes 'it ...'."""
+    """Error of a reading of noise whose law is unknown; the message completes 'it ...'."""
 
 
 class NotTogether(Exception):
-    """Obstacle to one walk of several runs: each is made by itself then. The message names it."""
+    """Obstacle, named by the message, to one walk of several runs; each run is then made alone."""
 
 
 class TorchError(Exception):
-    """Error of torch's own, which the program may see and catch as it would have unwatched."""
+    """Error of torch itself, which the program may see and catch as it would unwatched."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()

@@ -42,7 +42,7 @@ class Identities:
         self._exposed: dict[int, StorageWeakRef] = {}
 
     def begin_run(self) -> None:
-        """Forget the last run: what outlives it may be overwritten, but not read."""
+        """Forget the last run: memory that outlives it may be overwritten, but not read."""
         self._numbers.clear()
         self._ids.clear()
         for address in [k for k, s in self._shadows.items() if _is_freed(s.storage)]:
@@ -51,12 +51,12 @@ class Identities:
             shadow.ids[shadow.ids != 0] = _STALE
 
     def expose(self, tensor: Tensor) -> None:
-        """Note that others read the tensor's memory from now on, who pass no operator."""
+        """Note that others can now read the tensor's memory without an operator."""
         storage = storage_of(tensor)
         self._exposed[storage._cdata] = _weak(storage)
 
     def is_exposed(self, tensor: Tensor) -> bool:
-        """Return whether others read the tensor's memory: it has no numbers left open, then."""
+        """Return True if others read the tensor's memory: then it has no undecided numbers."""
         storage = storage_of(tensor)
         # Memory that numpy shares has lost the right to be resized.
         return storage._cdata in self._exposed or not storage.resizable()
@@ -89,7 +89,7 @@ class Identities:
         return ids if ids.any() else None
 
     def only(self, tensor: Tensor) -> Noise | Choice | None:
-        """Return the random number in a tensor of one element, None if it is an ordinary one."""
+        """Return the random number in a tensor of one element, None if it is an ordinary number."""
         ids = self.of(tensor)
         return None if ids is None else self.number(int(ids))
 
@@ -136,7 +136,7 @@ class Identities:
         return {key: each for key, each in numbers.items() if isinstance(each, Choice)}
 
     def write(self, tensor: Tensor, decided: Mapping[int, int]) -> None:
-        """Write what was decided into the tensor's elements, which are random no more."""
+        """Write decided values into the tensor's elements, which are no longer random."""
         ids = self.of(tensor)
         if ids is None or not decided:
             return

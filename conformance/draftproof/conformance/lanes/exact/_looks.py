@@ -1,4 +1,4 @@
-"""Looks: operators that make choices of noise, by comparisons, races and bins."""
+"""Looks: operators that turn noise into choices, by comparisons, races and bins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves: operators that put elements elsewhere or into another type, and change none."""
+"""Moves: operators that copy elements elsewhere or into a different type, unchanged."""
 
 from __future__ import annotations
 

@@ -1,12 +1,13 @@
-"""Noise: continuous random numbers, and what is known of them before anybody looks.
+"""Noise: continuous random numbers, and the knowledge of them before the program looks.
 
 A `World` holds the knowledge of one run. A `Noise` is a `Uniform` behind steps (`_steps`), with
-bounds on its values. Looking happens in two ways only:
+bounds on its values. The program can look in two ways only:
 
 * a **comparison** with a known number is solved for U and splits its interval (here);
+
 * a **race** is reduced to exponential clocks (`_races`).
 
-Both are exact. What is looked at in any other way is not understood, and says so.
+Both are exact. Every other way of looking is unsupported, and raises an error.
 """
 
 from __future__ import annotations

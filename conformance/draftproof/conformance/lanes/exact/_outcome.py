@@ -1,4 +1,4 @@
-"""Outcomes: what a program returned, as values that can be compared and counted."""
+"""Outcomes: results of a program, as values that can be compared and counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from draftproof.conformance.lanes.exact._scalar import Scalar, tensor_of
 
 @dataclass(frozen=True, eq=False)
 class Unread:
-    """A tensor in a result with choices that nobody has looked at, by their places in it."""
+    """Tensor in a result with undecided choices, by their places in it."""
 
     values: Tensor
     choices: dict[int, Choice]

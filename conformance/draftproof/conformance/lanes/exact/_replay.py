@@ -61,7 +61,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, total
 Found = TypeVar("Found")
 
 MOST_CHOICES = 2_000
-"""More choices than this in one run are a loop that may go on for ever.
+"""Maximum number of choices in one run: more are a loop that may never end.
 
 Nothing that can be enumerated is lost: each choice that can go two ways is another run.
 """
@@ -82,7 +82,7 @@ def is_given_up(answers: Sequence[Answer]) -> bool:
 
 
 class _GivenUp(TooManyRuns):
-    """Run that goes on and has next to no probability."""
+    """Error of a run that continues and has next to no probability."""
 
 
 class _BoundedChance:
@@ -110,7 +110,7 @@ class _BoundedChance:
             raise
 
     def _goes_on(self, answers: Sequence[Answer]) -> bool:
-        """Return what `is_given_up` does, of answers of which each time there are more."""
+        """Return the result of `is_given_up`, for answers that grow with each call."""
         if len(answers) <= _FEW_CHOICES:
             return False
         # A row that is certain of its token makes a choice, too: large batches have thousands.
@@ -382,7 +382,7 @@ def thorough(again: Sequence[Found]) -> Sequence[Found]:
 
 
 class Disagreement(OpaqueRandomness):
-    """Repeated run with another result: the program depends on its past."""
+    """Error of a repeated run with a different result: the program depends on its past."""
 
 
 def require_same(first: Reading, again: Reading) -> None:
@@ -416,7 +416,7 @@ _REAL_TYPE = type
 
 
 class _ScalarsMet(Exception):
-    """A run of the program took a number out of torch, and `type` did not say float of it."""
+    """Error of a run that took a number out of torch while `type` did not report a float."""
 
 
 def _is_one_number(args: Any, kwargs: Any) -> bool:
@@ -424,7 +424,7 @@ def _is_one_number(args: Any, kwargs: Any) -> bool:
 
 
 class _WatchedRun:
-    """One run of a program, in one world."""
+    """Run of a program, in one world."""
 
     def __init__(self, identities: Identities, world: World, placeholder: int | None) -> None:
         self.world = world

@@ -17,7 +17,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from draftproof.conformance.lanes.exact._errors import NotTogether
 
 Classes: TypeAlias = tuple[int, ...]
-"""The class of each run: 0, 1, ... in the order in which they are first met."""
+"""Class of each run: 0, 1, ... in the order in which they are first met."""
 
 
 def classes(kinds: Iterable[Hashable]) -> tuple[Classes, list[int]]:

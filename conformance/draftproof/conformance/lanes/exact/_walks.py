@@ -1,4 +1,4 @@
-"""The runs of a program on several subjects, in as few walks as can be."""
+"""Runs of a program on several subjects, in as few walks as possible."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ class Walks:
             yield run, CompletedRun(run.given, read, foreign, slack, run.probability, run.count)
 
     def _require_again(self, subject: int, made: CompletedRun) -> None:
-        """Require that a run, made by itself, comes to the same."""
+        """Require that a run, made alone, has the same result."""
         again = self.replays(subject).made(made.answers)
         if again.answers != made.answers:
             raise NondeterministicProgram(

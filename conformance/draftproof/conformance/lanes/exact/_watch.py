@@ -29,7 +29,7 @@ from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.chance import NondeterministicProgram
 
 STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
-"""Errors that end a run, or a walk, and do not make the lane blind."""
+"""Errors that end a run, or a walk, without making the lane blind."""
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
@@ -72,7 +72,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 end_own_code(noting)
 
     def tell(self, operator: str, error: Exception) -> NoReturn:
-        """Raise what the program may hear of an error: torch's own, or that the lane is blind."""
+        """Raise the error that the program may see: torch's own, or that the lane is blind."""
         if isinstance(error, TorchError):
             raise error.error from None
         if isinstance(error, (OpaqueRandomness, *STOPS)):
@@ -193,7 +193,7 @@ class Doors(TorchFunctionMode):
 
 
 PASSED = object()
-"""Let the program read for itself."""
+"""Marker that lets the program read for itself."""
 
 TOLIST = Tensor.tolist
 """The method as torch calls it: a program finds one that is guarded."""
@@ -246,7 +246,7 @@ NUMBERS = {Tensor.__bool__, Tensor.__float__, Tensor.__index__, Tensor.__int__, 
 """Functions that make a number of a tensor that has one element."""
 
 _OF_TENSORS = ((), (Tensor,))
-"""The types that torch passes on where it meets tensors of its own class alone, or none."""
+"""Types that torch passes on if it meets only tensors of its own class, or none."""
 
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 

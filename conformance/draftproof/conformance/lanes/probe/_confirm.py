@@ -34,7 +34,8 @@ from draftproof.conformance.lanes.probe._search import (
 )
 
 _LOOKED_IN = 4
-"""Contexts in which a wall is looked for that is not where it was foretold; two must agree."""
+"""Number of contexts in which a wall is searched that is not at its foretold place; two must
+agree."""
 
 _TRIED = (16, 128, 1024)
 """Points at random among which contexts are looked for, and how many if they are too few."""

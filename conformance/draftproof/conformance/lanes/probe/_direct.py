@@ -1,9 +1,9 @@
-"""Steps of Triton's interpreter in numpy alone, without what it does around them.
+"""Steps of Triton's interpreter in numpy alone, without the interpreter's overhead.
 
-Wherever a step is made again its values have the same types and shapes. So whatever the interpreter
-decides by them is decided once, when the step is recorded: what is left is a function of numpy or
-of memory. It is taken from what the interpreter itself called, or is one of few that are known by
-name; and it must come to the bits that the interpreter came to.
+Whenever a step is made again, its values have the same types and shapes. So every decision that the
+interpreter bases on them is made once, when the step is recorded: the rest is a function of numpy
+or of memory. It is taken from the calls of the interpreter itself, or is one of few that are known
+by name; and its result must equal the interpreter's, to the bit.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Inner:
 def direct(
     interpreter: Any, name: str, arguments: Sequence[Any], made: Any, inner: Sequence[Inner]
 ) -> Direct | None:
-    """Return what a step is in numpy, None for one of which that is not known."""
+    """Return the numpy form of a step, None if it is unknown."""
     values = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]
     found = _called(values, made, inner) or _named(interpreter, name, values, made)
     if found is None or made is None:

@@ -1,13 +1,13 @@
-"""Noise at the ends of its range: what a generator gives once in millions of draws.
+"""Noise at the ends of its range: values that a generator gives once in millions of draws.
 
 A program runs once for every way to put the noise of its random operators there: each tensor is
-left as it was drawn, or has all its elements at one end, or a single one. All these combine, but
-for single elements, of which a run has one. Nothing is computed from probabilities, so a fault that
-no sample would ever show is found in some hundred runs. The rows of a batch have the same
-elements at an end, each in its own part of every tensor.
+left as drawn, or has all its elements at one end, or a single one. All these combine, except single
+elements, of which a run has one. Nothing is computed from probabilities, so a fault that no sample
+would ever show is found in some hundred runs. The rows of a batch have the same elements at an end,
+each in its own part of every tensor.
 
-Uniform and exponential noise is put there. `multinomial`, `bernoulli` and their like, which make
-noise of their own, run as they are.
+Uniform and exponential noise is put there. `multinomial`, `bernoulli` and similar operators, which
+make their own noise, run unchanged.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def exactly_one(law: str, _noise: Tensor) -> tuple[float, ...]:
 
 @dataclass(frozen=True)
 class Put:
-    """Noise of a row at an end: what drew it, the value, and which of how many elements."""
+    """Noise of a row at an end: the operator, the value, and the element's index and count."""
 
     operator: str
     value: float
@@ -80,7 +80,7 @@ class Put:
 
     @property
     def moved(self) -> int:
-        """How many elements are there."""
+        """The number of elements."""
         return self.elements if self.element is None else 1
 
     def __str__(self) -> str:
@@ -168,7 +168,7 @@ class _Feed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         self.put.append(Put(operator.removeprefix("aten::"), float(value), element, elements))
 
     def _answer(self, ends: int, elements: int) -> int:
-        """Return 0 for noise as it was drawn, else 1 + end + ends * (0 or 1 + element)."""
+        """Return 0 for noise as drawn, else 1 + end + ends * (0 or 1 + element)."""
         whole = 1 + ends
         if len(self._answers) >= _INDEPENDENT:
             last = self._answers[-1]

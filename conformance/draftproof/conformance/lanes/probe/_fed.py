@@ -1,7 +1,7 @@
-"""Noise that is chosen for many rows of a call, where what it leads to is foretold.
+"""Noise that is chosen for many rows of a call, for a foretold result.
 
-Nothing is searched: whoever knows the law knows where the walls of a coin and of a running sum are,
-and asks for what is on their two sides.
+Nothing is searched: a caller that knows the law knows where the walls of a coin and of a running
+sum are, and asks for the outcomes on their two sides.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.probe._tape import NOWHERE, Playback, RowsMixed, Tape
 
 Shares = Mapping[int, float]
-"""By column, the share of its numbers that are below the chosen one."""
+"""By column, the share of its numbers that are below the chosen number."""
 
 
 class Fed:

@@ -41,14 +41,14 @@ _MOST_NUMBERS = 2**20
 _MOST_MISSED = 32
 
 _CHECKED = 512
-"""One in so many launches is checked at random: to interpret it takes as long as ten and more."""
+"""One launch in this many is checked at random: interpreting it takes as long as ten and more."""
 
 # No program knows it, and none is drawn while one is watched.
 _SEED = randbits(60)
 
 
 class NotRecorded(Exception):
-    """A launch does something of which no recording can be made; the message says what."""
+    """Error of a launch that cannot be recorded; the message says why."""
 
 
 @dataclass(slots=True, eq=False)
@@ -63,7 +63,7 @@ class Step:
     places: tuple[int, ...] = ()
     """The numbers of the values among its arguments."""
     made: int = 1
-    """How many values it makes."""
+    """The number of values that it makes."""
     direct: Direct | None = None
     """The step in numpy, where that is known; the value that it makes has this `kind`."""
     kind: Any = None
@@ -80,17 +80,17 @@ class Branch:
 
 @dataclass
 class Kind:
-    """All that is known of launches that differ in pointers and integers alone."""
+    """Knowledge about launches that differ only in pointers and integers."""
 
     root: Branch = field(default_factory=Branch)
     is_begun: bool = False
     made: int = 0
-    """How many launches have come to their end from the recording."""
+    """The number of launches that have ended from the recording."""
     missed: int = 0
-    """How many came to an answer for the first time."""
+    """The number of launches that came to an answer for the first time."""
     branches: int = 1
     refused: str | None = None
-    """Why they are always interpreted."""
+    """The reason why they are always interpreted."""
 
 
 _KINDS: dict[Hashable, Kind] = {}
@@ -454,7 +454,7 @@ _STORES = ("create_store", "create_masked_store")
 # --- recording a launch ------------------------------------------------------------------------
 
 _RECORDER: list[_Recorder] = []
-"""The recorder of the launch that is interpreted now, if there is one."""
+"""Recorder of the launch that is being interpreted, if there is one."""
 
 
 class _Recorder:
@@ -683,7 +683,7 @@ class _Recorder:
 
 
 _MOST_KEPT = 2**16
-"""The bytes of a value that is kept; larger ones are made again."""
+"""Maximum size in bytes of a value that is kept; larger values are made again."""
 
 _LOADS = ("create_load", "create_masked_load")
 _INNER = ("binary_op", "unary_op", "ternary_op")

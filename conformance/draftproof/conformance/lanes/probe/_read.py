@@ -33,7 +33,7 @@ _BUILTINS = attrgetter("__builtins__")
 
 
 class NotFrozen(Exception):
-    """A value may be changed unseen; the message says what it is."""
+    """Error of a value that may change unseen; the message says which."""
 
 
 def frozen(value: Any, language: Language) -> Hashable:
@@ -375,10 +375,10 @@ _REFUSED = {
 _SEMANTIC = "interpreter_semantic"
 
 _NOTHING = object()
-"""What stands where there is nothing."""
+"""Stand-in for a missing value."""
 
 _FEW = 256
-"""So many attributes are looked at, and numbers up to it are the same object every time."""
+"""Maximum number of attributes to look at; numbers up to it are the same object every time."""
 
 _OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter", "__doc__"}
 """The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""

@@ -1,10 +1,10 @@
-"""A program's law as a function of its noise, found by trying points.
+"""Law of a program as a function of its noise, found by trying points.
 
 A *box* holds an interval of indices for every column. Points are tried in it: at random, with
-single columns at their lowest and highest index, and with all at once. Where nothing differs,
-the box is a leaf. Where a column alone makes a difference, its walls are looked for by sections,
-to the last index; a wall that is found twice, in different contexts, splits the box. Where walls
-never return, noise races: the box splits by the winner.
+single columns at their lowest and highest index, and with all at once. If nothing differs, the box
+is a leaf. If a column alone makes a difference, its walls are searched for by sections, to the last
+index; a wall that is found twice, in different contexts, splits the box. If walls never return,
+noise races: the box splits by the winner.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ Point: TypeAlias = NDArray[numpy.int64]
 """[D]: an index for each column of the tape that was known when the point was made."""
 
 NOWHERE: Point = numpy.zeros(0, dtype=numpy.int64)
-"""The point that chooses nothing."""
+"""Point that chooses nothing."""
 
 # Indices are int64.
 _MOST_NUMBERS = 2**62
@@ -53,7 +53,7 @@ _BASE_SEED = 0
 
 
 class RowsMixed(Exception):
-    """A batch does not draw for every row what the row draws alone."""
+    """Error of a batch that does not draw for every row what the row draws alone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,7 +95,7 @@ class Tape:
 
     @property
     def form(self) -> list[tuple[object, ...]]:
-        """All that programs with the same noise have in common: not where they draw it."""
+        """Return the properties common to programs with the same noise, not where they draw it."""
         return [
             (b.call, b.law, b.dtype, b.first, b.width, b.numbers, b.raced)
             for b in dict.fromkeys(self.owners)
@@ -168,7 +168,7 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         self._refused: Exception | None = None
 
     def finish(self) -> None:
-        """Raise what was raised inside of the program, which may have caught it."""
+        """Raise the error raised inside of the program, which may have caught it."""
         if self._refused is not None:
             raise self._refused
         if self._tape.is_sealed and len(self.drawn) != self._tape.calls:
@@ -291,7 +291,7 @@ class Shallow:
         return self._playback.drawn
 
     def finish(self) -> None:
-        """Raise what was raised inside of the program, which may have caught it."""
+        """Raise the error raised inside of the program, which may have caught it."""
         self._playback.finish()
 
 

@@ -1,1 +1,1 @@
-"""The museum of engines: a small correct engine, and engines with one wrong step each."""
+"""Museum of engines: a small correct engine, and engines with one wrong step each."""

@@ -19,7 +19,7 @@ from draftproof.conformance.museum.engines.model import Cache, Floats, Integers,
 
 @dataclass
 class Running:
-    """One request that is running: its text so far, and its random numbers."""
+    """Running request: its text so far, and its random numbers."""
 
     asked: Generation
     tokens: list[int]
@@ -28,7 +28,7 @@ class Running:
 
     @property
     def missing(self) -> int:
-        """How many tokens it still owes."""
+        """The number of tokens that it still owes."""
         return len(self.asked.prompt) + self.asked.max_tokens - len(self.tokens)
 
 
@@ -41,7 +41,7 @@ class Slots:
 
 
 class MuseumEngine:
-    """The engine, with the models that a checkpoint's folder holds."""
+    """Engine with the models in a checkpoint's folder."""
 
     name = "museum-engine"
     version = "1"
@@ -53,7 +53,7 @@ class MuseumEngine:
         self.draft = Llama(Path(folder) / "draft")
         self.random = numpy.random.default_rng(seed)
         self.texts: dict[Tokens, list[tuple[Floats, Floats]]] = {}
-        """Keys and values that target and draft have read of earlier texts."""
+        """The keys and values that target and draft have read of earlier texts."""
 
     # --- a call -----------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class MuseumEngine:
         return int(self.random.integers(2**63)) if asked.seed is None else asked.seed
 
     def prefill(self, running: Sequence[Running], slots: Slots) -> None:
-        """Read all prompts but their last tokens, as far as no earlier request has."""
+        """Read all prompts but their last tokens, except for what earlier requests have read."""
         for row, each in enumerate(running):
             known = self.known_prefix(each.asked.prompt[:-1], slots, row)
             rest = each.asked.prompt[known:-1]
@@ -93,11 +93,11 @@ class MuseumEngine:
                 cache.lengths[row] += len(rest)
 
     def read_from(self, known: int, count: int) -> Integers:
-        """Return the positions of tokens of a prompt behind those that are known."""
+        """Return the positions of the tokens of a prompt after those that are known."""
         return known + numpy.arange(count)
 
     def step(self, running: Sequence[Running], slots: Slots) -> None:
-        """Draft, verify, and roll back, for all requests that go on."""
+        """Draft, verify, and roll back, for all requests that continue."""
         count = self.length if any(each.asked.speculation for each in running) else 0
         last = numpy.array([each.tokens[-1] for each in running])
         drafted, draft_rows = self.propose(running, slots.draft, last, count)
@@ -115,7 +115,7 @@ class MuseumEngine:
         self.roll_back(running, slots, count)
 
     def positions(self, running: Sequence[Running], count: int) -> Integers:
-        """Return the positions of the last token and of those behind it."""
+        """Return the positions of the last token and of those after it."""
         ends = numpy.array([len(each.tokens) - 1 for each in running])
         return ends[:, None] + numpy.arange(count)
 
@@ -167,7 +167,7 @@ class MuseumEngine:
     def verify(
         self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
     ) -> list[int]:
-        """Return the tokens that are kept, and one more: token verification."""
+        """Return the kept tokens, and one more: token verification."""
         kept: list[int] = []
         for place, token in enumerate(drafted):
             p, q = target_rows[place], draft_rows[place]
@@ -177,22 +177,22 @@ class MuseumEngine:
         return [*kept, draw(target_rows[len(drafted)], each.random)]
 
     def corrected(self, each: Running, p: Floats, q: Floats) -> int:
-        """Return the token that is written in place of a rejected one."""
+        """Return the token in place of a rejected one."""
         return draw(numpy.maximum(p - q, 0), each.random)
 
     def accepts(self, each: Running, p: float, q: float) -> bool:
-        """Return whether a drafted token is kept, from its probabilities."""
+        """Return True if a drafted token is kept, from its probabilities."""
         return bool(each.random.random() * q < p)
 
     def roll_back(self, running: Sequence[Running], slots: Slots, count: int) -> None:  # noqa: ARG002
-        """Leave in the caches what all tokens but the last have put there."""
+        """Keep in the caches the entries of all tokens but the last."""
         for cache in (slots.target, slots.draft):
             cache.lengths[:] = [len(each.tokens) - 1 for each in running]
 
     # --- prefixes -----------------------------------------------------------------------------
 
     def known_prefix(self, prompt: Tokens, slots: Slots, row: int) -> int:
-        """Put what is known of a prompt into the caches of a row, and return its length."""
+        """Put the known part of a prompt into the caches of a row, and return its length."""
         text = max(self.texts, key=lambda text: self.common(prompt, text), default=())
         known = self.common(prompt, text)
         if known:
@@ -205,13 +205,13 @@ class MuseumEngine:
         return known
 
     def common(self, prompt: Tokens, text: Tokens) -> int:
-        """Return how many tokens two texts begin with in common."""
+        """Return the number of tokens that two texts have in common at their beginning."""
         pairs = enumerate(zip(prompt, text, strict=False))
         same = min(len(prompt), len(text))
         return next((place for place, (a, b) in pairs if a != b), same)
 
     def keep_prefix(self, each: Running, slots: Slots, row: int) -> None:
-        """Keep what was read of a text, for requests that begin like it."""
+        """Keep the entries of a text, for requests that begin like it."""
         text = tuple(each.tokens[:-1])
         self.texts[text] = [
             (cache.keys[row, : len(text)].copy(), cache.values[row, : len(text)].copy())
@@ -225,7 +225,7 @@ _MOST_TEXTS = 64
 
 
 def processed(logits: Floats, sampling: SamplingParams) -> Floats:
-    """Return rows [..., V] as a request asks for them: the order is that of `SamplingParams`."""
+    """Return rows [..., V] processed as a request asks, in the order of `SamplingParams`."""
     own = logits.astype(numpy.float64)
     for token, bias in sampling.logit_bias.items():
         own[..., token] += bias

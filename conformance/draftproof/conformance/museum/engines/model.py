@@ -1,4 +1,4 @@
-"""A Llama with a cache of keys and values, in numpy: as small as an engine's model can be."""
+"""Llama model with a cache of keys and values, in numpy: as small as an engine's model can be."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Cache:
 
 
 class Llama:
-    """A model of one layer that transformers has saved in float32."""
+    """Model of one layer that transformers has saved in float32."""
 
     def __init__(self, folder: Path) -> None:
         from safetensors.numpy import load_file
@@ -55,10 +55,10 @@ class Llama:
         return Cache(empty, empty.copy(), numpy.zeros(rows, dtype=numpy.int64))
 
     def logits(self, tokens: Integers, positions: Integers, cache: Cache) -> Floats:
-        """Return the logits [rows, T, V] behind tokens [rows, T], which are put into the cache.
+        """Return the logits [rows, T, V] after tokens [rows, T], and put the tokens into the cache.
 
-        `positions` [rows, T] are those of the tokens in their texts. The cache's lengths stay as
-        they are: who calls says how many of the tokens are kept.
+        `positions` [rows, T] are those of the tokens in their texts. The cache's lengths stay
+        unchanged: the caller sets how many of the tokens are kept.
         """
         rows, count = tokens.shape
         stream = self.embedding[tokens]

@@ -1,4 +1,4 @@
-"""Engines with one wrong step each: faults of the glue around a correct verifier."""
+"""Engines with one wrong step each: faults of the code around a correct verifier."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from draftproof.conformance.museum.engines.model import Floats, Integers
 
 
 class StaleCache(MuseumEngine):
-    """Keeps in the cache what a rejected token has put there."""
+    """Keeps the cache entries of a rejected token."""
 
     name = "stale-cache"
 
@@ -42,12 +42,12 @@ class NeighboursTemperature(MuseumEngine):
 
 
 class AnothersBonus(MuseumEngine):
-    """Draws the bonus from the row of another request, where there is one."""
+    """Draws the bonus from the row of a different request, if there is one."""
 
     name = "anothers-bonus"
 
     def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
-        """Return the target's rows, the last ones exchanged."""
+        """Return the target's rows, with the last ones exchanged."""
         rows = super().target_rows(running, logits)
         rows[:, -1] = numpy.roll(rows[:, -1], 1, axis=0)
         return rows
@@ -144,7 +144,7 @@ class FirstAlone(MuseumEngine):
 
 
 class ShiftedAfterResume(MuseumEngine):
-    """Counts positions from one too many behind a prefix that was read before."""
+    """Counts positions from one too many after a prefix that was read before."""
 
     name = "shifted-after-resume"
 
@@ -153,7 +153,7 @@ class ShiftedAfterResume(MuseumEngine):
         self.resumed: set[int] = set()
 
     def known_prefix(self, prompt: Tokens, slots: Slots, row: int) -> int:
-        """Note which rows go on behind a prefix."""
+        """Note which rows continue a prefix."""
         known = super().known_prefix(prompt, slots, row)
         if known:
             self.resumed.add(row)
@@ -165,14 +165,14 @@ class ShiftedAfterResume(MuseumEngine):
         super().prefill(running, slots)
 
     def positions(self, running: Sequence[Running], count: int) -> Integers:
-        """Return positions, one too large where a row was resumed."""
+        """Return positions, one too large for resumed rows."""
         places = super().positions(running, count)
         places[[*self.resumed]] += 1
         return places
 
 
 class MixedPrefixes(MuseumEngine):
-    """Takes two texts for the same where their first tokens are."""
+    """Treats two texts as equal if their first tokens are equal."""
 
     name = "mixed-prefixes"
 
@@ -182,7 +182,7 @@ class MixedPrefixes(MuseumEngine):
 
 
 class BlocksByFirst(MuseumEngine):
-    """Keeps prefixes in blocks of 16 tokens, and takes texts for the same that begin alike."""
+    """Keeps prefixes in blocks of 16 tokens, and treats texts as equal that begin alike."""
 
     name = "blocks-by-first"
 
@@ -216,7 +216,7 @@ class OneNeighboursTemperature(MuseumEngine):
 
 
 class FiltersBeforeTemperature(MuseumEngine):
-    """Filters before it divides by the temperature, and adds the logit bias behind that."""
+    """Filters before it divides by the temperature, and adds the logit bias after that."""
 
     name = "filters-before-temperature"
 
@@ -232,7 +232,7 @@ class FiltersBeforeTemperature(MuseumEngine):
 
 
 def early(logits: Floats, sampling: SamplingParams) -> Floats:
-    """Return rows that are filtered at a temperature of 1, and biased behind the division."""
+    """Return rows that are filtered at a temperature of 1, and biased after the division."""
     filtered = processed(logits, replace(sampling, temperature=1.0, logit_bias={}))
     with numpy.errstate(divide="ignore"):
         own = numpy.log(filtered) / sampling.temperature
@@ -240,7 +240,7 @@ def early(logits: Floats, sampling: SamplingParams) -> Floats:
 
 
 class SharedSeed(MuseumEngine):
-    """Begins every request with the same random numbers if it has no seed of its own."""
+    """Starts every request without a seed with the same random numbers."""
 
     name = "shared-seed"
 
@@ -259,7 +259,7 @@ class EngineMutant:
     make: type[MuseumEngine]
     breaks: str
     memory: int = 1
-    """How many last tokens a row must depend on."""
+    """The number of last tokens on which a row must depend."""
 
 
 MUTANTS = (
@@ -281,4 +281,4 @@ MUTANTS = (
     EngineMutant(ShiftedAfterResume, "engine.lossless", memory=2),
     EngineMutant(MixedPrefixes, "engine.lossless", memory=2),
 )
-"""All mutants. Those that need a memory of 2 write the rows of memory 1 correctly."""
+"""All mutants. Mutants that need a memory of 2 are correct on rows of memory 1."""

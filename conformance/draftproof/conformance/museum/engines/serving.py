@@ -1,7 +1,7 @@
-"""A server on this machine that serves one of the museum's engines, as engines of the world do.
+"""Server on this machine for one of the museum's engines, similar to servers of real engines.
 
 It answers `/v1/models` and `/v1/completions`, whole or as a stream of events. Requests that arrive
-together run together. Its defaults can be set, as those of a server can that nobody configured.
+together run together. Its defaults can be set, like those of a server that nobody configured.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from draftproof.conformance.lanes.engine.asking import Answer, Generation, Sampl
 from draftproof.conformance.museum.engines.engine import MuseumEngine
 
 _TOGETHER = 0.01
-"""So many seconds are waited for requests that run together."""
+"""Seconds to wait for requests that run together."""
 
 
 @contextmanager
@@ -53,7 +53,7 @@ def served(
 
 
 _LAST = Generation((), 0)
-"""Ends the work."""
+"""Marker that ends the work."""
 
 
 class _Server(ThreadingHTTPServer):
@@ -76,13 +76,13 @@ class _Server(ThreadingHTTPServer):
         self.queue: Queue[tuple[Generation, Future[Answer]]] = Queue()
 
     def text(self, body: Mapping[str, Any]) -> str:
-        """Return what is written to a request, once it has run."""
+        """Return the output for a request, once it has run."""
         waiting: Future[Answer] = Future()
         self.queue.put((self._asked({**body, **self.defaults}), waiting))
         return "".join(self.rows.texts[token] for token in waiting.result().tokens)
 
     def work(self, engine: MuseumEngine) -> None:
-        """Run what has arrived, until the last request has."""
+        """Run the requests that have arrived, until the last request has."""
         while True:
             batch = self._batch()
             if any(asked is _LAST for asked, _ in batch):
@@ -126,7 +126,7 @@ class _Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_GET(self) -> None:
-        """Answer which models there are."""
+        """Answer with the list of models."""
         if self.path == "/v1/models":
             self._answer(200, {"object": "list", "data": [{"id": "target"}]})
         else:

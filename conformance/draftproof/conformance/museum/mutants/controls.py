@@ -1,4 +1,4 @@
-"""Controls: correct verifiers that look wrong; no requirement may call them lossy."""
+"""Controls: correct verifiers that look suspicious; no requirement may call them lossy."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ AS_CERTAIN: dict[str, Any] = {
 
 
 class SampleMatches(Token):
-    """Draws from p at every position, and goes on where the draw equals the drafted token."""
+    """Draws from p at every position, and continues if the draw equals the drafted token."""
 
     def verify(self, request: Request) -> Result:
         """Verify B single paths."""

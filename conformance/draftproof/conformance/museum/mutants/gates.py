@@ -1,8 +1,9 @@
 """Gated mutants: every base fault behind every gate, one family.
 
 A fault of an engine seldom acts in every call. It hides behind a *gate*: a length, a batch, a
-layout, a token, a call that is not the first. Outside of its gate a gated mutant runs right, step
-by step on the same random numbers, so whoever asks nothing behind the gate sees a right verifier.
+layout, a token, a call that is not the first. Outside of its gate a gated mutant runs correctly,
+step by step on the same random numbers, so a suite that asks nothing behind the gate sees a correct
+verifier.
 """
 
 from __future__ import annotations
@@ -70,7 +71,7 @@ FAULTS: tuple[Fault, ...] = (
     ),
     Fault("bonus", "Draws the bonus from the draft's last row", {"bonus": lambda p, q: q[:, -1:]}),
 )
-"""The base faults."""
+"""Base faults."""
 
 
 def _at(rows: Tensor, path: Tensor) -> Tensor:
@@ -82,7 +83,7 @@ def _at(rows: Tensor, path: Tensor) -> Tensor:
 
 @dataclass(frozen=True)
 class Calls:
-    """The calls before this one: how many, and their largest B."""
+    """Calls before this one: their number, and their largest B."""
 
     count: int = 0
     rows: int = 0
@@ -90,7 +91,7 @@ class Calls:
 
 @dataclass(frozen=True)
 class Gate:
-    """A condition behind which a fault hides, and the requirement that asks what is behind it.
+    """Condition behind which a fault hides, and the requirement that tests behind it.
 
     `opens` returns the positions at which the fault acts: a mask that broadcasts to [B, L].
     """
@@ -115,7 +116,7 @@ def _rows(request: Request) -> Tensor:
 
 
 def _rank(request: Request) -> Tensor:
-    """Return how many tokens the target finds likelier than each drafted one: [B, L]."""
+    """Return how many tokens the target finds likelier than each drafted token: [B, L]."""
     rows, path = request.target_probs[:, 0, :-1], request.draft_tokens[:, 0].clamp(min=0)
     return (rows > _at(rows, path)[..., None]).sum(-1)
 
@@ -231,7 +232,7 @@ GATES: tuple[Gate, ...] = (
         lambda request, calls: _always(calls.count > 0 and len(request.draft_tokens) > calls.rows),
     ),
 )
-"""The gates, by the dimension of the envelope that they are in."""
+"""Gates, by the dimension of the envelope that they are in."""
 
 
 # --- verifiers ---------------------------------------------------------------------------------
@@ -290,7 +291,7 @@ class Gated(Ragged):
         return right if wrong is None else torch.where(self.is_open[:, -1:, None], wrong, right)
 
     def _step(self, name: str, *given: Any) -> Any:
-        """Return what a wrong step returns, None where there is none, or the gate is shut."""
+        """Return the result of a wrong step, None if there is none, or the gate is shut."""
         step = self.fault.steps.get(name)
         return None if step is None or not self.is_open.any() else step(*given)
 

@@ -13,11 +13,11 @@ from draftproof.conformance.protocol.adapter import Adapter
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A verifier, or a drafter, of the museum, and the requirements that it must fail.
+    """Verifier, or drafter, of the museum, and the requirements that it must fail.
 
     `source` has the public threads that report the fault, or a repository that we read or ran, or
-    "draftproof" for a fault of our own invention. `check` says what to look at in a verifier that
-    behaves alike, to be read after "Check"; controls have nothing to look at.
+    "draftproof" for an invented fault. `check` names the place to check in a verifier that behaves
+    alike, to be read after "Check"; controls have no such place.
     """
 
     id: str
@@ -37,15 +37,15 @@ class Mutant(Exhibit):
 
     @property
     def breaks(self) -> str:
-        """The requirement that the mutant is there for."""
+        """The requirement that the mutant is made for."""
         return self.must_fail[0]
 
 
 class Control(Exhibit):
-    """A correct verifier that looks wrong, and that no requirement may call lossy.
+    """Correct verifier that looks suspicious, and that no requirement may call lossy.
 
-    It fails a requirement only if it does not run the algorithm that it names; the others must
-    conform.
+    It fails a requirement only if it does not run the algorithm that it names; all other controls
+    must conform.
     """
 
 
@@ -58,15 +58,14 @@ def mutant(
 ) -> Mutant:
     """Return a mutant that breaks a requirement, and must fail others as well.
 
-    `made` describes it: `what`, `why`, `check`, the verifier that it is made `of`, and the wrong
-    steps that replace steps of that verifier: functions without `self`. No source means
-    "draftproof".
+    `made` describes it: `what`, `why`, `check`, the base verifier (`of`), and the wrong steps that
+    replace steps of that verifier: functions without `self`. Without a source, it is "draftproof".
     """
     return _exhibit(Mutant, name, source, (breaks, *also), **made)
 
 
 def control(name: str, *source: str, fails: tuple[str, ...] = (), **made: Any) -> Control:
-    """Return a control, made in the way of a mutant."""
+    """Return a control, made in the same way as a mutant."""
     return _exhibit(Control, name, source, fails, **made)
 
 

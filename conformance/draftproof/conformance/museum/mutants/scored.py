@@ -1,4 +1,4 @@
-"""Mutants of scored selection, and of what is verified against it or left behind."""
+"""Mutants of scored selection, of the law that it is verified against, and of its state."""
 
 from __future__ import annotations
 

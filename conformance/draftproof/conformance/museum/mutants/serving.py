@@ -1,4 +1,4 @@
-"""Mutants that are right at small sizes, in order, with a generator: faults of serving alone."""
+"""Mutants that are correct at small sizes, in order, with a generator: faults of serving alone."""
 
 from __future__ import annotations
 

@@ -38,19 +38,19 @@ _OPTIMA: Mapping[str, type[LengthOptimum]] = {
 
 
 class VectorsError(ValueError):
-    """A file of vectors that cannot be relied on; the message says which vector, where and why."""
+    """Error of unreliable vectors; the message says which vector, where and why."""
 
 
 class UnreadableVectors(VectorsError):
-    """The file is not JSON, or cannot be read."""
+    """Error of a file that is not JSON, or cannot be read."""
 
 
 class MalformedVectors(VectorsError):
-    """The file does not follow its schema, or its parts do not fit together."""
+    """Error of a file that breaks its schema, or whose parts do not fit together."""
 
 
 class WrongVectors(VectorsError):
-    """A vector contradicts the reference."""
+    """Error of a vector that contradicts the reference."""
 
 
 def read(path: Path) -> dict[str, Any]:

@@ -17,10 +17,10 @@ from draftproof.reference.model import Instance, context_key, instance_from_json
 from draftproof.reference.verifiers import algorithm_named, verification_law
 
 REFUSED = "error"
-"""The only correct answer is an error."""
+"""Expected result for input that must cause an error."""
 
 REFUSED_OR_SAID = "error or a token of the target"
-"""Correct answers are an error, and every emission that the target can write."""
+"""Expected result for input that may cause an error or any emission that the target can write."""
 
 _CASES = {
     "tiny": ("generic.v2.l1",),
@@ -37,7 +37,7 @@ _ROWS = {
     "sum-below-one": ("unnormalised", ("1/4", "1/4")),
     "sum-above-one": ("unnormalised", ("1", "1")),
 }
-"""The first entries of a row with one fault, and the kind of the fault; other entries are 0."""
+"""First entries of a row with one fault, and the kind of the fault; other entries are 0."""
 
 
 def vectors(size: str) -> Iterator[dict[str, Any]]:
@@ -129,7 +129,8 @@ def _of_tokens(name: str, given: Instance, drafts: Drafts) -> Iterator[dict[str,
 def _undrafted(name: str, given: Instance) -> Iterator[dict[str, Any]]:
     """Yield, for every position, the first path whose token there has no probability.
 
-    It yields two where both kinds exist: a token that the target can write, and one that it cannot.
+    It yields two paths if both kinds exist: a token that the target can write, and one that it
+    cannot.
     """
     for position in range(given.length):
         found: dict[bool, Drafts] = {}

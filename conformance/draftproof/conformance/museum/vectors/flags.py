@@ -23,12 +23,12 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational
 from draftproof.reference.verifiers import Algorithm
 
 _NEARLY = rational("99/100")
-"""The probability from which a verifier that rounds, or skips coins, treats a token as certain."""
+"""Probability above which a verifier that rounds, or skips coins, treats a token as certain."""
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A class of faults, the inputs that expose it, and the mutants that have it."""
+    """Class of faults, the inputs that expose it, and the mutants that have it."""
 
     fault: str
     description: str

@@ -28,7 +28,7 @@ from draftproof.reference.verifiers import (
 from draftproof.spec import VECTOR_KINDS
 
 FORMAT = 1
-"""The version of the format: files of other versions are refused."""
+"""Version of the format; files of other versions are refused."""
 
 Vector = dict[str, Any]
 

@@ -1,6 +1,6 @@
-"""The plan of the vectors: algorithms on instances, size by size.
+"""Plan of the vectors: algorithms on instances, size by size.
 
-A size lists only its additions to the smaller ones. Instances are the suite's cases, and a few
+A size lists only its additions to the smaller sizes. Instances are the suite's cases, and a few
 more; they have names, so that the id of a vector follows from its subject.
 """
 
@@ -21,7 +21,7 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit
 from draftproof.spec import VECTOR_SIZES
 
 OPTIMUM = "optimum"
-"""The word that stands for an algorithm in the id of an optimum."""
+"""Word for an algorithm in the id of an optimum."""
 
 
 Entry = tuple[Algorithm, str, Instance]
@@ -83,7 +83,7 @@ _LAWS = {
         "tree.[!i]*.disjoint.once.b2x2",
     ),
 }
-"""The instances of laws: of several paths, those on which few paths can be drawn."""
+"""Instances of laws: of several paths, those on which few paths can be drawn."""
 
 _DECISIONS = {
     "tiny": _LAWS["tiny"],
@@ -128,7 +128,7 @@ _VALUES = {
 _PLANS = {"laws": _LAWS, "decisions": _DECISIONS, "values": _VALUES}
 
 ONE_PATH = "generic.v2.l2"
-"""The instance of one path on which verifiers of several paths run, too."""
+"""Instance of one path on which verifiers of several paths run, too."""
 
 
 @cache

@@ -25,7 +25,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 Numbers = tuple[Rational, ...]
 Verification = Callable[[Chance], Emission]
-"""The verification of some drafts, by one algorithm: its decisions are asked of a chance."""
+"""Verification of some drafts, by one algorithm, which asks a chance for its decisions."""
 
 BITS = 16
 """A number just inside a threshold is a multiple of 2**-16, which is a float, and the largest that
@@ -38,7 +38,7 @@ it."""
 
 
 class OutOfNumbers(RuntimeError):
-    """A verification asks for more numbers than it is supplied with."""
+    """Error of a verification that asks for more numbers than it is supplied with."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""The one written form of vectors.
+"""Canonical form of vectors.
 
 Keys, vectors and names have an order, rationals are in lowest terms, and a value that fits on a
 line of 100 columns is on one line; lists without objects are filled line by line. So two exports
@@ -56,7 +56,7 @@ _KEYS = (
     "expected",
     "reason",
 )
-"""The order of keys, except for those that name a flag, an instance or a context."""
+"""Order of keys, except for those that name a flag, an instance or a context."""
 
 _NUMBER = re.compile(r"[+-]?[0-9]+(/[0-9]+|\.[0-9]+)?")
 

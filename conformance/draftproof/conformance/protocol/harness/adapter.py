@@ -1,4 +1,4 @@
-"""The adapter of a program: its requests as messages, and the answers as results."""
+"""Adapter of a harness: its requests as messages, and the answers as results."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from draftproof.conformance.protocol.harness.process import Process, Seconds, se
 
 
 class HarnessError(RuntimeError):
-    """The harness answered a request with an error, as an adapter in Python would with `raise`."""
+    """Error of a harness in answer to a request, like an exception of an adapter in Python."""
 
 
 class HarnessAdapter:
-    """The adapter of a program, with the attributes that the program declares.
+    """Adapter of a program, with the attributes that the program declares.
 
     Copies share the program's process, which ends with the last copy. An unpickled adapter starts
-    its own process, and so does an adapter in a forked process. Raises `UnknownAdapter` and
+    its own process, as does an adapter in a forked process. Raises `UnknownAdapter` and
     `AdapterLost`.
     """
 
@@ -89,9 +89,9 @@ def _arguments(command: str) -> tuple[str, ...]:
 
 
 def _files(arguments: Sequence[str]) -> tuple[str, ...]:
-    """Return the files that make up a harness: its program, and every argument that is a file.
+    """Return the files of a harness: its program, and every argument that is a file.
 
-    An interpreter that is found on PATH counts only where no argument is a file.
+    An interpreter on PATH counts only if no argument is a file.
     """
     program, *others = arguments
     named = tuple(each for each in others if Path(each).is_file())
@@ -100,7 +100,7 @@ def _files(arguments: Sequence[str]) -> tuple[str, ...]:
 
 
 class _Conversation:
-    """A conversation with a harness: numbered requests, one after the other, and their answers."""
+    """Conversation with a harness: numbered requests, one after the other, and their answers."""
 
     def __init__(self, arguments: Sequence[str], seconds: Seconds) -> None:
         self._arguments, self._seconds = arguments, seconds
@@ -131,7 +131,7 @@ class _Conversation:
         return body
 
     def _begin(self) -> None:
-        """Start a process of our own: a forked process must not use that of its parent."""
+        """Start a separate process: a forked process must not use that of its parent."""
         self._owner, self._lost, self._sequence = os.getpid(), "", 0
         self._process = Process(self._arguments)
         line = messages.line("start", {"protocol": messages.PROTOCOL})

@@ -1,4 +1,4 @@
-"""The lines between Draftproof and a harness: requests as JSON, and checked answers.
+"""Messages between Draftproof and a harness: requests as JSON, and checked answers.
 
 The schema `harness` defines the messages; this module checks what a schema cannot express, such as
 the number of values for a number of rows.
@@ -22,17 +22,17 @@ from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
 PROTOCOL = 1
-"""The version of the protocol."""
+"""Version of the protocol."""
 
 COLUMNS = ("accepted_length", "path", "next_token")
-"""The columns of a result, each with a number for every row."""
+"""Columns of a result, each with a number for every row."""
 
 LARGEST_DECLARATION = 2**15
-"""The most bytes of a declaration. Declarations need a tenth of that."""
+"""Maximum size of a declaration in bytes; declarations need a tenth of that."""
 
 
 def largest_answer(rows: int) -> int:
-    """Return the most bytes of an answer for a number of rows.
+    """Return the maximum size in bytes of an answer for a number of rows.
 
     An error has up to 2,000 characters, each escaped in 12 bytes at most, and its keys: below
     2**15. A row has three integers of at most 20 digits, and as many bytes again for separators.
@@ -41,7 +41,7 @@ def largest_answer(rows: int) -> int:
 
 
 class Breach(Exception):
-    """The harness breaks the protocol; the message follows 'the harness'."""
+    """Breach of the protocol by a harness; the message follows 'the harness'."""
 
 
 # --- what is asked ------------------------------------------------------------------------------
@@ -96,7 +96,7 @@ def _as_numbers(tensor: Tensor) -> Any:
 
 
 def _spelled(values: Any) -> Any:
-    """Return the values, with strings for those that JSON has no number for."""
+    """Return the values, with strings for numbers that JSON cannot express."""
     if isinstance(values, list):
         return [_spelled(each) for each in values]
     if numpy.isfinite(values):
@@ -170,7 +170,7 @@ def answer(heard: bytes, sequence: int, rows: int) -> tuple[str, dict[str, Any]]
 
 
 def _is_plain_result(message: Any) -> bool:
-    """Return True if a message plainly is a result, as the slower schema would find, too."""
+    """Return True for a plain result, without the slower check against the schema."""
     body = message.get("result") if isinstance(message, dict) and len(message) == 1 else None
     if not isinstance(body, dict) or body.keys() != {"sequence", *COLUMNS}:
         return False
@@ -228,6 +228,6 @@ def _require_kind(message: Any, *wanted: str) -> None:
 
 
 def quoted(said: bytes) -> str:
-    """Return the beginning of a harness's words, in quotes."""
+    """Return the beginning of a harness's output, in quotes."""
     most = 80
     return repr(said[:most].decode("utf-8", "replace")) + (" ..." if len(said) > most else "")

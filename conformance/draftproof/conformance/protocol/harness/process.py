@@ -1,4 +1,4 @@
-"""The process of a harness: its pipes, its time limits, and its end."""
+"""Process of a harness: its pipes, its time limits, and its end."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ from draftproof.conformance.protocol.printable import printable
 from draftproof.conformance.protocol.supervision import die_with
 
 TIMEOUT = "DRAFTPROOF_HARNESS_TIMEOUT"
-"""The environment variable with the seconds that a harness has for its start and each answer."""
+"""Environment variable with the seconds that a harness has for its start and each answer."""
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """The seconds that a harness has for its start, and for each answer."""
+    """Seconds that a harness has for its start, and for each answer."""
 
     start: float = 30
     answer: float = 60
@@ -62,7 +62,7 @@ _LAST_LINES = 5
 
 
 class Process:
-    """A program in its own process group, told to stop once nothing needs it.
+    """Program in its own process group, which is told to stop once it is not needed.
 
     Raises `AdapterLost` if it cannot be run.
     """
@@ -136,7 +136,7 @@ class Process:
         return f"the harness {why}{told if last else ''}"
 
     def _ready(self, poll: select.poll, deadline: float) -> list[int]:
-        """Return the ready pipes, none after the deadline. Raises `Breach` if the harness ended."""
+        """Return the ready pipes, empty after the deadline. Raises `Breach` on its end."""
         while (left := deadline - time.monotonic()) > 0:
             ready = [pipe for pipe, _ in poll.poll(1000 * min(left, _TICK))]
             if ready:
@@ -224,7 +224,7 @@ def _bound_to_us() -> Callable[[], None] | None:
 
 
 def _stop(popen: subprocess.Popen[bytes], owner: int) -> None:
-    """Make a harness stop, by force if need be, unless it belongs to a parent process."""
+    """Make a harness stop, by force if necessary, unless it belongs to a parent process."""
     if os.getpid() != owner:
         return
     with suppress(OSError):
