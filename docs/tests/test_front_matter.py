@@ -55,7 +55,7 @@ def told(count: Mapping[str, int]) -> str:
     """Return the numbers of the matrix in the words of the README."""
     return (
         f"{count['conforms']} of {sum(count.values())} rows conform, {count[glance.SOME]} conform "
-                f"on the cases selected for them, {count['does not conform']} do not conform, "
+        f"on the cases selected for them, {count['does not conform']} do not conform, "
         f"{count[glance.BY_DESIGN]} are lossy by design, {count['fails on every case']} fails on "
         f"every case, {count['cannot run here']} cannot run here, and "
         f"{count['could not be fetched']} could not be fetched."
