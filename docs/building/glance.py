@@ -15,7 +15,7 @@ SOME = "conforms on some cases"
 BY_DESIGN = "does not conform by design"
 OUTCOMES = {
     "conforms": "conforms",
-    SOME: "conforms on the cases asked",
+    SOME: "conforms on selected cases",
     "does not conform": "does not conform",
     BY_DESIGN: "lossy by design",
     "fails on every case": "fails on every case",
