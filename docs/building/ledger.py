@@ -1,4 +1,4 @@
-"""The ledger as a page: what is claimed of verification, and which kind of truth it has."""
+"""The ledger as a page: claims about verification, with their verdicts."""
 
 from __future__ import annotations
 
