@@ -1,4 +1,4 @@
-# The few commands that people type. Each one sets up what it needs.
+# Each target installs its own requirements.
 PYTHON ?= python3
 BIN := .venv/bin
 
@@ -7,23 +7,23 @@ BIN := .venv/bin
 certify: .venv/certify ## certify our torch block verifier and Hugging Face transformers
 	$(BIN)/draftproof certify torch-block transformers
 
-check: .venv/test ## style, types and the tests that are not slow, in two minutes
+check: .venv/test ## check style and types, run the fast tests: two minutes
 	$(STYLE)
 	$(BIN)/pytest -n auto --dist worksteal -m "not slow"
 
-test: .venv/test docs ## everything that must hold: style, types, the site, tests
+test: .venv/test docs ## check style and types, build the site, run the tests
 	$(STYLE)
 	$(BIN)/pytest -n auto --dist worksteal -m "not nightly"
 
-theory: ## the theorems for every V, L and K, checked by Coq, their programs run on the test vectors
+theory: ## check the theorems with Coq, run their programs on the test vectors
 	@cd spec && $(PYTHON) -m theory
 
-nightly: .venv/test docs ## all tests, what each took, and those of numbers as another processor rounds
+nightly: .venv/test docs ## run and time all tests, repeat numerical tests with different rounding
 	$(BIN)/pytest -n auto --dist worksteal --measure
 	ATEN_CPU_CAPABILITY=default PYTHONPATH=$(CURDIR)/rounding ROUNDING=1 \
 		$(BIN)/pytest -n auto --dist worksteal -m "not nightly" adapters conformance
 
-versions: .venv-versions/ready ## kernels, exact lane and certificates on the versions that engines pin
+versions: .venv-versions/ready ## test kernels and the exact lane with the torch and Triton that engines pin
 	$(VERSIONS)/python -m pytest adapters/tests/test_kernels.py conformance/tests/lanes/exact \
 		-m "not nightly" -k "not compiles"
 	TRITON_INTERPRET=1 $(VERSIONS)/draftproof certify --mode quick \
@@ -36,36 +36,36 @@ $(BIN)/mypy
 for room in spec reference conformance adapters docs; do $(BIN)/mypy $$room/tests || exit; done
 endef
 
-docs: .venv/docs docs/node_modules ## the site, in the folder site
+docs: .venv/docs docs/node_modules ## build the site in the folder site
 	cd docs && NO_MKDOCS_2_WARNING=1 ../$(BIN)/python -m building
 
-bench: .venv/test ## the stated speeds, measured
+bench: .venv/test ## measure the stated speeds
 	DRAFTPROOF_DRAWS=$${DRAFTPROOF_DRAWS:-60} DRAFTPROOF_MODELS=$${DRAFTPROOF_MODELS:-12} \
 		$(BIN)/pytest reference/benchmarks conformance/benchmarks --benchmark-only
 	$(BIN)/python adapters/benchmarks/cpu.py
 	$(BIN)/python adapters/benchmarks/decoding.py
 
-# The torch for a GPU, and the engines, are those of PYTHON.
+# PYTHON has a torch for the GPU, and the engines to compare with.
 MINUTES ?= 30
 
-gpu: ## the fast verifiers, checked and timed on a GPU, with the torch of PYTHON
+gpu: ## check and time the fast verifiers on a GPU, with the torch of PYTHON
 	@$(PYTHON) -c 'from importlib.metadata import version as v; v("draftproof"), v("triton")' || \
 		{ echo 'make gpu needs draftproof beside a torch for CUDA: $(PYTHON) -m pip install --editable ".[triton,report]"'; exit 1; }
 	PYTHONPATH=spec:reference:conformance:adapters:docs $(PYTHON) adapters/benchmarks/gpu.py --minutes $(MINUTES)
 
-certificates: .venv/test ## the fast verifiers, certified again where they have changed
+certificates: .venv/test ## certify the fast verifiers again if they have changed
 	$(BIN)/python adapters/certificates/fast.py
 
-matrix: .venv/engines ## the world's verifiers, judged again and held to what is on record
+matrix: .venv/engines ## judge released verifiers again, compare with the record
 	$(BIN)/draftproof matrix --output matrix --jobs 2 --check adapters/matrix/matrix.json
 
-engines: .venv/test ## whole engines of the world, judged by what they write, each in an environment of its own
+engines: .venv/test ## judge released engines by their output, each in its own environment
 	$(BIN)/python adapters/whole/judge.py
 
 UV := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-annotate \
 	--no-header --constraint constraints.txt
 
-locks: .venv/lock ## what the GitHub Action installs, with all hashes
+locks: .venv/lock ## pin the packages that the GitHub Action installs, with all hashes
 	$(UV) --output-file locks/builder.txt locks/builder.in
 	$(UV) --output-file locks/draftproof.txt --config-file locks/uv.toml --all-extras pyproject.toml
 	for engine in mlx openvino transformers vllm; do \
@@ -74,7 +74,7 @@ locks: .venv/lock ## what the GitHub Action installs, with all hashes
 			--override adapters/whole/locks/leave_out.txt \
 			--output-file adapters/whole/locks/$$engine.txt adapters/whole/locks/$$engine.in || exit; done
 
-clean: ## forget the virtual environment and all caches
+clean: ## delete the virtual environments and all caches
 	rm -rf build/theory .venv .venv-versions .mypy_cache .pytest_cache .ruff_cache .hypothesis .benchmarks
 	rm -rf docs/.pages docs/node_modules site
 
@@ -90,7 +90,7 @@ clean: ## forget the virtual environment and all caches
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[triton,search]' --group docs
 	@touch $@
 
-# What the pages load in a browser is copied into the site, so that no request leaves it.
+# The build copies all scripts and fonts into the site, so that pages load nothing from elsewhere.
 docs/node_modules: docs/package-lock.json
 	@command -v npm > /dev/null || { echo 'the site needs npm, which comes with Node.js'; exit 1; }
 	npm ci --prefix docs --ignore-scripts --no-audit --no-fund --loglevel error
@@ -105,7 +105,7 @@ docs/node_modules: docs/package-lock.json
 	$(BIN)/pip install --quiet --constraint constraints.txt --group lock
 	@touch $@
 
-# The oldest that pyproject.toml allows, which vLLM and SGLang pin; all else is as everywhere.
+# The oldest torch and Triton that pyproject.toml allows, which vLLM and SGLang pin; all other versions are unchanged.
 PYTHON312 ?= python3.12
 VERSIONS := .venv-versions/bin
 
@@ -119,7 +119,7 @@ VERSIONS := .venv-versions/bin
 		--editable '.[triton,checkpoint,prove,search,report]' --group test
 	@touch $@
 
-# Older ones know no dependency groups.
+# Older versions of pip do not support dependency groups.
 .venv/pip: constraints.txt | .venv/bin/python
 	$(BIN)/pip install --quiet --upgrade --constraint constraints.txt pip
 	@touch $@

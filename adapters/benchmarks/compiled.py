@@ -255,8 +255,8 @@ def _places(_context: click.Context, _option: click.Parameter, told: Sequence[st
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice([*KERNELS, DRAFTING]))
 @click.option("--at", "places", multiple=True, callback=_places, metavar="TARGET:V:DTYPE:WAY")
-@click.option("--all", "is_all", is_flag=True, help="At all that engines serve, on NVIDIA's.")
-@click.option("--json", "is_json", is_flag=True, help="A document a line, not a table.")
+@click.option("--all", "is_all", is_flag=True, help="Compile for all served sizes and GPUs.")
+@click.option("--json", "is_json", is_flag=True, help="Print one JSON document per line.")
 def main(*, names: tuple[str, ...], places: list[Place], is_all: bool, is_json: bool) -> None:
     """Print what the kernels of verifiers are, compiled for GPUs that need not be there."""
     if IS_INTERPRETED:

@@ -25,19 +25,19 @@ from benchmarks.memory import Unmeasured, measured
 from benchmarks.plots import cpu_memory, cpu_times
 
 TARGETS = {"block_to_token": 1.15, "peak_to_input": 1.25}
-"""What is aimed at; what is seen is written beside it."""
+"""The goals; results have the measured figures beside them."""
 
 # The loops over requests use no more than the rows that they read.
 _LOOPS = ("listing", "transformers")
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not how fast.")
+@click.option("--quick", is_flag=True, help="Use tiny sizes, to try the script.")
 @click.option("--requests", type=click.IntRange(1), multiple=True, default=(1, 32, 256))
 @click.option("--length", type=click.IntRange(1), multiple=True, default=(4, 8))
 @click.option("--vocabulary", type=click.IntRange(2), multiple=True, default=(32_000, 128_256))
 @click.option("--rounds", type=click.IntRange(2), default=9, show_default=True)
-@click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of torch. [default: all cores]")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
 def main(*, quick: bool, threads: int | None, seed: int, out: Path, **sizes: Any) -> None:

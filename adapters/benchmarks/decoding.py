@@ -1,10 +1,10 @@
-"""What users feel: tokens per iteration, and per second, of every verifier that we have.
+"""Measure the tokens per iteration, and per second, of all our verifiers.
 
     python adapters/benchmarks/decoding.py [--quick] [--out FOLDER]
 
-No model is asked. Rows are Zipf's law, dealt to the tokens anew in every context; the draft's
+The benchmark runs no model. Rows follow Zipf's law, permuted anew in every context; the draft's
 logits are the target's plus noise of standard deviation sigma. A row is a function of the context,
-so paths that share a prefix share its rows, and what was emitted decides what follows.
+so paths that share a prefix share its rows, and the emitted tokens determine the next rows.
 
 Tokens per second are those of a model of costs: an iteration is one pass of the target, one of the
 draft for each position, and the verification, which is measured on this machine. The passes' costs
@@ -172,7 +172,7 @@ def _noise(text: Text, batch: Batch, generator: torch.Generator) -> Tensor:
 
 
 @click.command()
-@click.option("--quick", is_flag=True, help="Tiny sizes: whether it works, not what it tells.")
+@click.option("--quick", is_flag=True, help="Use tiny sizes, to try the script.")
 @click.option("--vocabulary", type=click.IntRange(2), default=2048, show_default=True)
 @click.option("--timed-vocabulary", type=click.IntRange(2), default=32_000, show_default=True)
 @click.option("--requests", type=click.IntRange(2), default=128, show_default=True)
@@ -180,16 +180,18 @@ def _noise(text: Text, batch: Batch, generator: torch.Generator) -> Tensor:
 @click.option("--drafts", type=click.IntRange(1), multiple=True, default=(1, 2, 4))
 @click.option("--length", type=click.IntRange(1), multiple=True, default=(2, 4, 8))
 @click.option("--sigma", type=click.FloatRange(0), multiple=True, default=(0, 0.25, 0.5, 1, 1.5, 2))
-@click.option("--exponent", type=float, default=1.1, show_default=True, help="Of Zipf's law.")
+@click.option(
+    "--exponent", type=float, default=1.1, show_default=True, help="Exponent of Zipf's law."
+)
 @click.option("--lines", type=click.IntRange(1), default=64, show_default=True)
-@click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="When timed.")
+@click.option("--batch", type=click.IntRange(1), default=32, show_default=True, help="Timed batch.")
 @click.option("--rounds", type=click.IntRange(2), default=7, show_default=True)
 @click.option("--target-pass", type=float, default=0.025, show_default=True, help="Seconds.")
 @click.option("--draft-pass", type=float, default=0.0025, show_default=True, help="Seconds.")
 @click.option("--verifier", "names", type=click.Choice(list(TEXTS)), multiple=True)
-@click.option("--form", type=click.Choice(FORMS), default="torch", help="What is timed.")
+@click.option("--form", type=click.Choice(FORMS), default="torch", help="Form to time.")
 @click.option("--device", default="cpu", show_default=True)
-@click.option("--threads", type=click.IntRange(1), help="Of torch, all cores if not given.")
+@click.option("--threads", type=click.IntRange(1), help="Threads of torch. [default: all cores]")
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
 def main(*, quick: bool, out: Path, threads: int | None, **options: Any) -> None:

@@ -1,16 +1,16 @@
-"""The first thirty minutes on a GPU: what the fast verifiers are there, from correct to fast.
+"""Check the fast verifiers on a GPU for correctness, then speed, in thirty minutes.
 
     python adapters/benchmarks/gpu.py [--minutes N] [--out FOLDER]     on a GPU, or `make gpu`
     TRITON_INTERPRET=1 python adapters/benchmarks/gpu.py --dry-run     on a CPU, tiny
 
 Steps, in this order: the machine; a copy's bandwidth; all kernels beside operators of torch; waits
-for the GPU; CUDA graphs; times beside those of engines that are installed; what was predicted;
-certificates; goals. Each is written to `gpu.json` when it ends, timings case by case, so that a run
-that is killed loses nothing. Cases come in the order of what they tell, and those that there is no
-time for are named.
+for the GPU; CUDA graphs; times beside those of installed engines; predictions; certificates; goals.
+The script writes each step to `gpu.json` when it ends, and timings case by case, so that a killed
+run keeps its results. The most informative cases come first, and the file names those that there
+was no time for.
 
-A verifier must read its input once. So what counts is the bytes of the rows over the time, as a
-fraction of the bandwidth that a large copy has.
+A verifier must read its input once. The benchmark therefore compares the bytes of the rows over the
+time with the bandwidth of a large copy.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ from benchmarks.measuring import figure, installed
 from benchmarks.plots import bandwidth
 from benchmarks.predictions import LENGTHS, REQUESTS, VOCABULARIES
 
-NO_GPU = """torch sees no CUDA device: nothing was measured, nothing was written.
-On a machine with one, install a build of torch for CUDA; to try this script on a CPU, use
+NO_GPU = """torch finds no CUDA device, so the benchmark measured and wrote nothing.
+On a machine with a GPU, install a build of torch for CUDA; to try this script on a CPU, run
     TRITON_INTERPRET=1 python adapters/benchmarks/gpu.py --dry-run"""
 
 ENGINES = ("vllm", "flashinfer-python", "sglang", "sgl-kernel")
@@ -50,7 +50,7 @@ TINY: dict[str, Any] = {
 
 
 @click.command()
-@click.option("--dry-run", "is_dry", is_flag=True, help="Tiny sizes on a CPU: only the script.")
+@click.option("--dry-run", "is_dry", is_flag=True, help="Run all steps on a CPU at tiny sizes.")
 @click.option("--minutes", type=click.FloatRange(0.1), default=30, show_default=True)
 @click.option("--requests", type=click.IntRange(1), multiple=True, default=REQUESTS)
 @click.option("--length", type=click.IntRange(1), multiple=True, default=LENGTHS)
@@ -58,7 +58,7 @@ TINY: dict[str, Any] = {
 @click.option("--dtype", type=click.Choice(list(DTYPES)), multiple=True, default=tuple(DTYPES))
 @click.option("--rounds", type=click.IntRange(2), default=5, show_default=True)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option("--only", multiple=True, help="Steps, all others are left out. [default: all]")
+@click.option("--only", multiple=True, help="Run only this step. [default: all steps]")
 @click.option("--out", type=click.Path(path_type=Path), default=Path(__file__).parent / "results")
 def main(
     *, is_dry: bool, minutes: float, seed: int, only: tuple[str, ...], out: Path, **sizes: Any

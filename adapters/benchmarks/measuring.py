@@ -1,4 +1,4 @@
-"""What every benchmark here does: time calls in turn, and say on which machine.
+"""Functions of all benchmarks: time calls in turn, and describe the machine.
 
 A machine that others use is slow for minutes and fast for minutes. So calls that are compared are
 made in turn, A B A B; a ratio is the median of the ratios of neighbours, not the ratio of medians.

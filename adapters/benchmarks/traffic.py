@@ -173,7 +173,7 @@ def measured(
 @click.option("--requests", type=click.IntRange(1), default=16, show_default=True)
 @click.option("--length", type=click.IntRange(1), default=5, show_default=True)
 @click.option("--vocabulary", type=click.IntRange(2), default=32_000, show_default=True)
-@click.option("--seed", type=int, default=0, show_default=True, help="Of rows, drafts and noise.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of rows, drafts, noise.")
 def main(*, names: tuple[str, ...], requests: int, length: int, vocabulary: int, seed: int) -> None:
     """Print how many times the kernels of verifiers read their rows."""
     size = Size(requests, length, vocabulary)

@@ -1,4 +1,4 @@
-"""The certificates of the fast verifiers as a list: what each says, and whether it is current."""
+"""The certificates of the fast verifiers as a list, each with its verdict and its currency."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ _LANES = ("exact", "probe", "sample", "run")
 _TOP = """\
 # Certificates of the fast verifiers
 
-Each certificate is beside this file, slim: it has the verdict, the weakest lane and the worst case
-of every requirement, and the root of the keys of what was judged. `fast.py` writes them and this
-list:
+This folder has a slim certificate for each verifier, with the verdict, the weakest lane, the worst
+case and the root of the keys of every requirement. `fast.py` writes the certificates and this list:
 
 - `make certificates` judges again every verifier whose certificate is not current;
 - `python adapters/certificates/fast.py --list` writes the list alone.
 
-*Lanes* are those that decided something, *suite* is the version of the suite that judged and the
-first digits of its SHA-256. All are current, or `make test` fails: a certificate is *stale* where
-its verifier, the version of the specification or the code that judges a requirement has changed.
-`draftproof check-certificate adapters/certificates/torch-block.json` says what has changed. The
-evidence, a line for every step, is attached to each release; here it goes to the folder `evidence`.
+*Lanes* lists the lanes that decided a requirement; *suite* is the version of the suite that judged,
+with the first digits of its SHA-256. `make test` fails unless all certificates are current. A
+certificate is *stale* if its verifier, the version of the specification or the code that judges a
+requirement has changed: `draftproof check-certificate adapters/certificates/torch-block.json`
+prints the change. The evidence, a line for every step, is attached to each release; `fast.py`
+writes it to the folder `evidence`.
 """
 
 

@@ -62,7 +62,7 @@ def test_a_run_without_a_gpu_says_what_is_missing_and_writes_nothing(
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     done = CliRunner().invoke(gpu.main, ["--out", str(tmp_path / "results")])
     assert done.exit_code == 1
-    assert "torch sees no CUDA device" in done.output
+    assert "torch finds no CUDA device" in done.output
     assert "--dry-run" in done.output
     assert not (tmp_path / "results").exists()
 

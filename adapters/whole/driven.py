@@ -1,4 +1,4 @@
-"""Engines of the world as programs in environments of their own, for `draftproof engine`.
+"""Released engines as programs in their own environments, for `draftproof engine`.
 
     draftproof engine adapters/whole/driven.py:openvino_draft --rows tiny/rows.json
 

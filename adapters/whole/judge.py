@@ -1,13 +1,13 @@
-"""Whole engines of the world, judged by what they write: `make engines`.
+"""Judge whole released engines by their output: `make engines`.
 
     python adapters/whole/judge.py [--tokens N] [--check] [ROW...]
 
 makes an environment for each engine in `.venv-engines` from a lock with all hashes, checkpoints of
-memory 1 and 2, and judges every row of `rows.toml` on both. What is done is not done again: a row
-whose certificate is there is read, one that was killed goes on. A row that cannot run is recorded
-with the reason, unless it has a verdict on record, which is kept. The record is `record.json`;
-`--check` compares the verdicts with it instead of writing it. The exit code is 1 where a verdict is
-different, and 3 where a row could not run that is not skipped.
+memory 1 and 2, and judges every row of `rows.toml` on both. A second run reads the certificates
+that exist, and continues rows that were interrupted. If a row cannot run, the record has the
+reason, or keeps the row's earlier verdict. The record is `record.json`; `--check` compares the
+verdicts with it instead of writing it. The exit code is 1 if a verdict differs, and 3 if a row
+could not run and is not skipped.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ CHECKPOINTS = {
 
 
 class Unavailable(RuntimeError):
-    """An engine cannot be had here; the message says why."""
+    """An engine is not available here; the message gives the reason."""
 
 
 def environment(name: str) -> None:
@@ -96,7 +96,7 @@ def ran(command: Sequence[str], name: str) -> None:
 
 
 def end_with_parent() -> None:
-    """End this process where its parent ends, on Linux: a killed run leaves nothing behind."""
+    """End this process with its parent, on Linux, so that a killed run leaves no process behind."""
     if sys.platform == "linux":
         CDLL(None).prctl(_WHEN_PARENT_ENDS, signal.SIGTERM)
 

@@ -321,7 +321,7 @@ def test_every_adapter_needs_a_certificate(fake: Path, inputs: dict[str, str], c
     done, found, _ = ran(CERTIFY, fake, inputs)
     said = (fake / "log.txt").read_text()
     assert (done, found["exit-code"]) == (0, code)
-    told = "::error::2 adapters are named, and 1 certificates were written\n"
+    told = "::error::the inputs name 2 adapters, but only 1 certificates were written\n"
     assert (told in said) == (code == "3")
 
 

@@ -82,7 +82,7 @@ def picture() -> str:
     }
     return bars(
         drawn,
-        names=("what the verifier writes", "the target's distribution"),
+        names=("the verifier's distribution", "the target's distribution"),
         title="The distribution of two tokens, with the bug and without",
         told=told(),
     )
@@ -110,7 +110,7 @@ def beside() -> str:
             fenced(around, "python", options='hl_lines="2"'),
             "</div>",
             "<div markdown>",
-            shown(PLACE, f"The distribution that this line breaks: {told()}"),
+            shown(PLACE, f"The distribution with this bug: {told()}"),
             "</div>",
             "</div>",
         )

@@ -60,7 +60,7 @@ class _Page(HTMLParser):
 
 
 def faults(site: Path) -> Iterator[str]:
-    """Yield what is wrong with the pages of a site, in words.
+    """Yield the faults of the pages of a site, in words.
 
     A link or an anchor leads nowhere, something is loaded from elsewhere, or a table was not made
     one: its first row stands in the text.

@@ -26,8 +26,8 @@ RULES = {
 
 BY = {
     "run": "run here",
-    "reading": "its source, read",
-    "thread": "its own thread",
+    "reading": "its source",
+    "thread": "a thread",
     "name": "not read",
 }
 """How something is known, in words."""
@@ -42,13 +42,13 @@ def pages() -> Mapping[str, str]:
     known = Counter(each["by"] for each in every)
     parts = [
         "# The field",
-        f"{len(every)} implementations of verification, all that are known to us. {len(judged)} of "
-        f"them are judged, in [the matrix](engines.md) or as [whole engines]"
-        f"(whole-engines-record.md): those verdicts are computed. Of the others this page says "
-        f"what their sources or threads say; that is a reading, and no verdict. "
-        f"{known['run']} were run here at least in part, {known['reading']} were read, of "
-        f"{known['thread']} a thread was read, and {known['name']} are known by name.",
-        "*Agreement* samples the target and keeps a drafted token if it is the same: that is "
+        f"{len(every)} implementations of verification: all that we know. Draftproof has judged "
+        f"{len(judged)} of them, in [the matrix](engines.md) or as [whole engines]"
+        f"(whole-engines-record.md), and computed their verdicts. For the others, this page "
+        f"summarises their sources or threads, which is not a verdict. We ran {known['run']} at "
+        f"least in part, read the source of {known['reading']} and a thread about "
+        f"{known['thread']}, and know {known['name']} by name only.",
+        "*Agreement* samples the target and keeps a drafted token if it is the same. This rule is "
         "lossless, and accepts less than rejection sampling. *Greedy* compares with the most "
         "probable token, and samples nothing.",
         table(
@@ -65,8 +65,9 @@ def pages() -> Mapping[str, str]:
                 for each in every
             ],
         ),
-        "The page is made from [`field.toml`](repo:adapters/matrix/field.toml). If it is wrong "
-        "about your implementation, or lacks it, an issue with a link to the source is enough.",
+        "The build generates this page from [`field.toml`](repo:adapters/matrix/field.toml). If "
+        "your implementation is missing or described incorrectly, please send us a link to its "
+        "source.",
     ]
     return {"field.md": "\n\n".join(parts) + "\n"}
 

@@ -1,4 +1,4 @@
-"""The ledger as a page: what is claimed of verification, and which kind of truth it has."""
+"""The ledger as a page: claims about verification, with their verdicts."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from draftproof.reference.verifiers import ALGORITHMS
 _EXPLANATION = HOUSE / "docs/pages/explanation/algorithms"
 
 _MEANING = {
-    Verdict.REFUTED: "There is a counterexample. The page shows the first in the order of search.",
-    Verdict.MECHANISED: "Theorems that Coq has checked say at least the claim, for every V, L and "
-    "K of its shape. They are about programs in Coq; that these are the reference's is tested, not "
-    "proved.",
-    Verdict.PROVED: "A proof by cells, which is checked again, for all p and q of the one shape "
-    "that the statement names, of the reference's own text.",
-    Verdict.ARGUED: "There is an argument in prose for all instances of the shape, tested on those "
-    "examined. Nobody but its readers has checked it.",
-    Verdict.HOLDS: "It holds on every instance examined, and each claim says how many; that is no "
-    "proof.",
+    Verdict.REFUTED: "There is a counterexample. The page shows the first that the search found.",
+    Verdict.MECHANISED: "Theorems checked by Coq imply the claim, for every V, L and K of its "
+    "shape. They are about programs in Coq; tests, not a proof, show that these programs are the "
+    "reference's.",
+    Verdict.PROVED: "A proof by cells of the reference's own source, which is checked again, for "
+    "all p and q of the one shape that the statement names.",
+    Verdict.ARGUED: "An argument in prose covers all instances of the shape. It is tested on the "
+    "examined instances, but only human readers have checked it.",
+    Verdict.HOLDS: "The claim holds on every examined instance, which is not a proof. Each claim "
+    "states the number of instances.",
 }
 
 
@@ -38,12 +38,12 @@ def pages() -> Mapping[str, str]:
         "---\nhide:\n  - toc\n---",
         "# The ledger of claims",
         f"{len(CLAIMS)} claims of papers and of public code. A program derives each of them again: "
-        "`draftproof claims --check` runs it, and compares figure by figure. A verdict is "
-        "never stronger than that of a claim that the claim rests on: an argument that uses a "
-        "claim which only *holds* gives a claim that only *holds*. What follows from another claim "
-        "in one line is listed there as a corollary.",
+        "`draftproof claims --check` runs these programs and compares every figure. The verdict "
+        "of a claim is never stronger than those of the claims that it rests on: if an argument "
+        "uses a claim that only *holds*, its conclusion only *holds*. A claim that follows from "
+        "a different claim in one line is listed there as a corollary.",
         table(
-            ["verdict", "claims", "which means"],
+            ["verdict", "claims", "meaning"],
             [
                 [f"[{verdict}](#{slug(verdict)})", str(len(_of(verdict))), meaning]
                 for verdict, meaning in _MEANING.items()

@@ -53,11 +53,11 @@ FAULTS = (
 """Mutants of the suite, the plainest first."""
 
 ACROSS = ("coins-drawn-once", "noise-of-the-draft-corrects")
-"""Mutants whose single iterations are right: their fault is between calls."""
+"""Mutants whose single iterations are correct: their fault is between calls."""
 
 SEED = 0
 REPETITIONS = 4000
-"""So often every test is played: a share is off by less than 0.8 % in standard error."""
+"""Repetitions of every test: the standard error of a share is below 0.8 %."""
 
 FALSE_ALARM = 0.01
 """Of the tests by chi-square."""

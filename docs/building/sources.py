@@ -1,4 +1,4 @@
-"""Files of the checkout as pages, so that whoever reads the site can read what it speaks of."""
+"""Files of the checkout as pages, so that readers of the site can read the sources it cites."""
 
 from __future__ import annotations
 

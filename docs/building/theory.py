@@ -61,7 +61,7 @@ def theorems(*names: str) -> str:
         ]
         for (name, each), given in stated.items()
     ]
-    return table(["theorem", "what it says"], rows)
+    return table(["theorem", "statement"], rows)
 
 
 def _listed(given: Iterable[str]) -> str:
@@ -83,19 +83,19 @@ def _overview(texts: dict[str, str]) -> str:
         "# Theorems for every V, L and K",
         f"{count} theorems about verification, for every vocabulary, every length, every number of "
         "drafts and all models, in weights from any ordered field. Coq has checked them: `make "
-        "theory` compiles the files, prints what each theorem rests on, and fails if that is "
-        "anything but Coq itself. There are no axioms.",
-        '!!! warning "What is proved, and what is tested"\n\n'
-        "    Coq proves theorems about the programs on these pages. That a program is the "
-        "algorithm of the reference is **tested, not proved**: the verifiers are run in Coq, on "
-        "its rationals, and their laws on the [test vectors](vectors/README.md) equal the "
-        "reference's exactly. Each program was read beside the reference's text, and a test fails "
-        "when either has changed since. Nothing here is about floating-point numbers, or about an "
-        "implementation; or about drafts whose length is decided while drafting. Siblings are "
-        "drawn on demand, which gives the law that a tree drawn whole beforehand gives "
-        "([`whole_tree.v`](theory/whole_tree.v)). Extracted to OCaml, the programs can be "
-        "certified as any [harness](repo:docs/pages/how-to/other-languages.md).",
-        table(["file", "what it is about", "theorems", "read beside"], rows, align="llrl"),
+        "theory` compiles the files, prints the assumptions of each theorem, and fails if a "
+        "theorem uses an axiom.",
+        '!!! warning "Proved and tested"\n\n'
+        "    Coq proves theorems about the programs on these pages. **Tests, not a proof**, show "
+        "that a program is the algorithm of the reference: Coq runs the verifiers on its "
+        "rationals, and their laws on the [test vectors](vectors/README.md) equal the reference's "
+        "exactly. We compared each program with the reference's source by reading, and a test "
+        "fails if either has changed since. The theorems do not cover floating-point numbers, "
+        "implementations, or drafts whose length is decided while drafting. Siblings are drawn on "
+        "demand, which has the same law as drawing a whole tree beforehand "
+        "([`whole_tree.v`](theory/whole_tree.v)). You can certify the programs, extracted to "
+        "OCaml, like any [harness](repo:docs/pages/how-to/other-languages.md).",
+        table(["file", "subject", "theorems", "compared with"], rows, align="llrl"),
     ]
     return "\n\n".join(parts) + "\n"
 
@@ -121,9 +121,9 @@ def _beside(file: str, modules: Collection[str]) -> Iterator[str]:
     """Yield the text of the verifiers that a file was read beside, and links to other modules."""
     if modules:
         told = (
-            "That both say the same is tested on the vectors, not proved."
+            "Tests on the vectors, not a proof, show that both have the same laws."
             if file in _RUN
-            else "Nothing of this file is run on the vectors."
+            else "The vectors do not test this file."
         )
         yield "## The reference"
         yield f"Read beside this file: {', '.join(map(_linked, modules))}. {told}"

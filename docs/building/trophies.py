@@ -17,10 +17,9 @@ def pages() -> Mapping[str, str]:
     rows = record()
     parts = [
         "# The trophy case",
-        "What the suite has found in software that people run. Each case has a report that its "
-        "maintainers can read alone, and a script that needs nothing but the released package: "
-        "no line of it imports Draftproof. The record of all that was judged, right and wrong, is "
-        "[the matrix](engines.md).",
+        "Faults that Draftproof has found in released software. Each has a report for the "
+        "maintainers, and a script that reproduces the fault with the released package alone, "
+        "without Draftproof. [The matrix](engines.md) has the results of all judged verifiers.",
     ]
     for report in sorted(_REPORTS.glob("*.md")):
         parts += [

@@ -34,16 +34,15 @@ def pages() -> Mapping[str, str]:
     ]
     parts = [
         "# Whole engines on record",
-        "Engines as they are released, on a CPU, judged by the tokens that they write: `make "
-        "engines` derives this page again, from locks with all hashes. Rows with *replaced* in "
-        "their name are not as released: they show that a fix works, or what an engine would "
-        "write that does not start. Each has the requests of [a campaign]"
-        "(how-to/whole-engines.md), alone and together, with the settings that the table names. "
-        "The distance is that of all tokens with plain sampling from the model's known "
-        "rows. *Conforms* means that no part deviates and that each is bounded; *below* is the "
-        "bound on the distance, at a risk of one in a million. A campaign ends where a failure "
-        "is proven, so failing rows have fewer tokens. Nothing is said about other versions, "
-        "devices or methods.",
+        "Released engines, run on a CPU and judged by their output. `make engines` derives this "
+        "page again, with packages pinned by hashes. Rows with *replaced* in their name are "
+        "modified: they show that a fix works, or the output of an engine that would not start "
+        "otherwise. Each engine received the requests of [a campaign](how-to/whole-engines.md), "
+        "alone and together, with the settings in the table. The distance is that of all tokens "
+        "with plain sampling from the model's known rows. *Conforms* means that no part deviates "
+        "and that the distance of each part is bounded; *below* is the bound, at a risk of one in "
+        "a million. A campaign ends as soon as it proves a failure, so failing rows have fewer "
+        "tokens. The results say nothing about other versions, devices or methods.",
         table(
             [
                 *("engine", "speculation", "checkpoint", "version", "verdict", "distance"),
@@ -53,8 +52,8 @@ def pages() -> Mapping[str, str]:
             align="llllllll",
         ),
         "## Failures",
-        "Each has a report that its maintainers can read alone, and a script with what it needs "
-        "in its first lines.",
+        "Each failure has a report for the maintainers, and a script whose first lines list its "
+        "requirements.",
     ]
     parts += [
         f"* [{title(report.read_text(encoding='utf-8'))}]"

@@ -115,7 +115,7 @@ class Playground extends HTMLElement {
       button.setAttribute("aria-pressed", `${this.#textOf(this.#examples[i].instance) === text}`);
     }
     const example = this.#examples.find(({ instance }) => this.#textOf(instance) === text);
-    this.#part("about").textContent = example?.about ?? "An instance of your own.";
+    this.#part("about").textContent = example?.about ?? "Your instance.";
     this.#stop();
     this.#complain(null);
     const known = this.#known.get(text);
@@ -275,7 +275,7 @@ class Playground extends HTMLElement {
       await navigator.clipboard.writeText(link);
       this.#part("shared").textContent = "Copied.";
     } catch {
-      this.#part("shared").textContent = "It is in the address bar now.";
+      this.#part("shared").textContent = "The link is in the address bar.";
     }
     clearTimeout(this.#timers.shared);
     this.#timers.shared = setTimeout(() => (this.#part("shared").textContent = ""), 4_000);
@@ -430,11 +430,11 @@ class Playground extends HTMLElement {
             }),
     });
     this.#part("scale").textContent =
-      `A full bar is all of the L = ${L} drafted token${L > 1 ? "s" : ""}; the mark is the optimum.`;
+      `A full bar means all L = ${L} drafted token${L > 1 ? "s" : ""}; the mark is the optimum.`;
     const unfit = this.state.around?.unfit ?? [];
     this.#part("unfit").hidden = unfit.length === 0;
     this.#part("unfit").querySelector("summary").textContent =
-      `${unfit.length} algorithm${unfit.length > 1 ? "s do" : " does"} not take these drafts`;
+      `${unfit.length} algorithm${unfit.length > 1 ? "s do" : " does"} not accept these drafts`;
     this.#part("unfit").querySelector("ul").replaceChildren(...unfit.map(([title, reason]) => h("li", {}, `${title}: ${reason}`)));
   }
 

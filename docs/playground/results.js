@@ -2,8 +2,8 @@
 import { h } from "./element.js";
 
 const OPTIMA = {
-  stateless: "No verifier that leaves later targets untouched has more",
-  stateful: "No verifier at all has more",
+  stateless: "No verifier that leaves later targets unchanged accepts more",
+  stateful: "No verifier accepts more",
 };
 
 // Fractions with more characters are shown when they are asked for.
@@ -119,7 +119,7 @@ function share(state, result) {
 
 function verdict(result) {
   if (result.kind === "optimum") {
-    return h("span", { class: "pg-yes", title: "The certificate was checked by plain sums" }, "checked");
+    return h("span", { class: "pg-yes", title: "Your browser has checked the certificate by addition" }, "checked");
   }
   return result.lossless
     ? h("span", { class: "pg-yes" }, "yes")
@@ -163,7 +163,7 @@ export function lawOf(result, state, { K, L, drafts, choose, told }) {
   const whole = result.law.map(([accepted, next, p]) => [words(accepted), `${next}`, p]);
   const law =
     drafts === null
-      ? lawTable("What is emitted, over all drafts", ["accepted", "next token", "probability"], whole)
+      ? lawTable("Emissions over all drafts", ["accepted", "next token", "probability"], whole)
       : onDrafts(told, K);
   const equal = result.texts.every(([, emitted, [wanted]]) => emitted === wanted);
   const count = `${result.texts.length} texts of ${L + 1} tokens`;
@@ -180,14 +180,14 @@ export function lawOf(result, state, { K, L, drafts, choose, told }) {
     h(
       "div",
       { class: "pg-columns" },
-      h("section", {}, h("h4", {}, "What one iteration emits"), selectors(state, drafts, K, choose), law),
+      h("section", {}, h("h4", {}, "Emissions of one iteration"), selectors(state, drafts, K, choose), law),
       h(
         "section",
         {},
         h("h4", {}, "The text, continued by the target"),
-        h("p", {}, equal ? `Each of the ${count} is as probable as under the target.` : `Of the ${count} some are not as probable as under the target.`),
+        h("p", {}, equal ? `Each of the ${count} has the target's probability.` : `Some of the ${count} do not have the target's probability.`),
         lawTable(
-          "The law of the text beside the target's",
+          "The distribution of the text and the target's",
           ["text", "emitted", "target"],
           result.texts.map(([text, emitted, wanted]) => [words(text), emitted, wanted]),
         ),
@@ -206,7 +206,7 @@ function onDrafts(told, K) {
     ...(K > 1 ? [`${path + 1}`] : []),
     p,
   ]);
-  return lawTable("What is emitted on these drafts", head, rows);
+  return lawTable("Emissions on these drafts", head, rows);
 }
 
 /** Return the controls that say which drafts: all there can be, or a path each. */
@@ -247,9 +247,9 @@ export function certificateOf(result) {
     h(
       "p",
       {},
-      `${OPTIMA[result.name]}. The budget A(x) is the probability that what is accepted starts with x; ` +
-        "it keeps the target's bound and the drafts', and sums to the optimum. The prices s and t of these " +
-        "bounds charge no verifier less than it earns, and come to the same sum: that proves it.",
+      `${OPTIMA[result.name]}. The budget A(x) is the probability that the accepted tokens start with x; ` +
+        "it is within the target's and the drafts' bounds, and sums to the optimum. The prices s and t of these " +
+        "bounds charge no verifier less than it accepts, and have the same sum, which proves the optimum.",
     ),
     h(
       "div",
@@ -267,7 +267,7 @@ export function certificateOf(result) {
       h(
         "section",
         {},
-        h("h4", {}, "Which draft is selected"),
+        h("h4", {}, "The selected draft"),
         h("p", {}, "The highest-ranked one, by these orders of paths, the lowest first."),
         lawTable(
           "Orders of paths and their weights",

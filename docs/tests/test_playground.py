@@ -593,7 +593,7 @@ def _tells_the_law_on_given_drafts(page: Any) -> None:
     page.get_by_label("Given").select_option("one")
     page.get_by_label("Path 1").select_option("0,1")
     page.get_by_label("Path 2").select_option("1,1")
-    region = page.get_by_role("region", name="What is emitted on these drafts")
+    region = page.get_by_role("region", name="Emissions on these drafts")
     region.wait_for(timeout=30_000)
     cells = region.locator("tbody tr").evaluate_all(
         "rows => rows.map(row => [...row.children].map((cell, i) =>"

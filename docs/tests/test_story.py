@@ -496,7 +496,7 @@ def test_the_story_is_worked_by_the_keyboard_alone(opened: Opening) -> None:
     assert said == [
         "After “The dog” the draft draws “sat”, by its own probabilities.",
         "After “The dog sat” the draft draws “and”, by its own probabilities.",
-        "Is “sat” to be kept? The target says it with p = 3/8, the draft with q = 5/8: p/q = 3/5. "
+        "Should “sat” be kept? The target gives it p = 3/8, the draft q = 5/8: p/q = 3/5. "
         "It is kept with probability 3/5.",
         "The coin shows 0.608, which is not below 3/5: “sat” is rejected, and what was drafted "
         "behind it goes with it.",

@@ -46,7 +46,7 @@ def test_a_theorem_has_a_heading_and_its_statement_is_not_folded(name: str) -> N
 
 def test_the_page_of_all_says_that_the_correspondence_is_tested_and_not_proved() -> None:
     text = PAGES["spec/theory"].text
-    assert "**tested, not proved**" in text
+    assert "**Tests, not a proof**" in text
     for name in files():
         assert f"[`{name}.v`](theory/{name}.v)" in text
 

@@ -154,9 +154,9 @@ export function tell(element, story) {
     return [
       h("h2", { tabindex: "-1" }, "Two models guess the next word"),
       p(
-        "A large language model, the ", strong("target"), ", writes text word by word, and every word costs one slow pass. A small one, the ",
-        strong("draft"), ", is fast and often right. Speculative decoding lets the draft propose a few words, and the target checks them all in one pass. " +
-        "The promise: the text has exactly the target's distribution.",
+        "A large language model, the ", strong("target"), ", writes text word by word, and every word costs one slow pass. A small model, the ",
+        strong("draft"), ", is fast and often agrees with the target. In speculative decoding the draft proposes a few words, and the target checks them all in one pass. " +
+        "The text should have exactly the target's distribution.",
       ),
       h(
         "div",
@@ -169,10 +169,10 @@ export function tell(element, story) {
       models(`The word after “${text} …”`, target, draft),
       legend([["draft-shared", "draft q"], ["target-shared", "target p"], ["draft-more", "too much in the draft"], ["target-more", "missing in the draft"]]),
       p(
-        `The solid parts are what both models agree on: min(p, q), in all ${both(shared)}. That is the best probability with which a drafted word can be kept. ` +
+        `The solid parts are the probability on which both models agree: min(p, q), in total ${both(shared)}. No verifier can keep a drafted word with a larger probability. ` +
         `The rest, ${both(minus(ONE, shared))}, is drafted too often on some words and too rarely on others. Verification moves exactly this mass.`,
       ),
-      h("p", { class: "pg-quiet" }, `The numbers are invented: two models of ${V} words, ${instance.length} drafted words. They are exact fractions, and so is all that follows from them.`),
+      h("p", { class: "pg-quiet" }, `The numbers are invented: two models of ${V} words, ${instance.length} drafted words. All numbers on this page are exact fractions.`),
     ];
   }
 
@@ -273,8 +273,8 @@ export function tell(element, story) {
     return {
       draft: () => `After ${text(i)} the draft draws ${word(i)}, by its own probabilities.`,
       compare: () =>
-        `Is ${word(i)} to be kept? The target says it with p = ${written(event.target[path[i]])}, the draft with q = ${written(event.draft[path[i]])}: ` +
-        `p/q = ${written(ratio)}. ${isEqual(keep, ONE) ? "The target wants it at least as much: it is kept for sure." : `It is kept with probability ${written(keep)}.`}`,
+        `Should ${word(i)} be kept? The target gives it p = ${written(event.target[path[i]])}, the draft q = ${written(event.draft[path[i]])}: ` +
+        `p/q = ${written(ratio)}. ${isEqual(keep, ONE) ? "The target gives it at least as much, so it is always kept." : `It is kept with probability ${written(keep)}.`}`,
       toss: () =>
         event.passes
           ? `The coin shows ${coin.toFixed(3)}, which is below ${written(keep)}: ${word(i)} is accepted.`
@@ -392,7 +392,7 @@ export function tell(element, story) {
     return [
       h("h2", { tabindex: "-1" }, "A thousand runs meet the target"),
       p(
-        `Now run it again and again. Each run drafts, tosses and corrects as before; where it ends before ${PLACES.length} words, the target goes on. ` +
+        `Now repeat the run many times. Each run drafts, tosses and corrects as before; if it ends before ${PLACES.length} words, the target continues. ` +
         "Bars are shares of the runs, marks are the target's probabilities.",
       ),
       h("div", { class: "st-buttons" }, [1000, 100, 1].map(more), button("again", "Start over", () => go({ n: 0, seed: place.seed + 1 }), { disabled: place.n === 0 })),
@@ -412,7 +412,7 @@ export function tell(element, story) {
       ),
       p(
         "Total variation is half the sum of all differences. A correct verifier is hardly ever at 0: with this many runs it is about as far off as the last column says, and four times the runs halve that. " +
-        "So a test that samples cannot see a bias much smaller than this.",
+        "So a sampling test cannot detect a bias much smaller than this.",
       ),
       count ? h("p", { class: "pg-quiet" }, `Kept on average: ${decimal(accepted / count)} of ${instance.length} drafted words; the exact expectation is ${both(expectedAccepted(lawFor("").emitted))}.`) : null,
     ];
@@ -478,13 +478,13 @@ export function tell(element, story) {
     return [
       h("h2", { tabindex: "-1" }, "Break it"),
       p(
-        "Each switch changes one step of token verification. Most of these bugs have been met in real engines; Draftproof keeps them in its museum of mutants. " +
-        "The bars are exact now: nothing is sampled.",
+        "Each switch changes one step of token verification. Most of these bugs have occurred in real engines; Draftproof keeps them in its museum of mutants. " +
+        "The bars are now exact, not sampled.",
       ),
       h(
         "div",
         { class: "st-broken" },
-        h("fieldset", { class: "st-switches" }, h("legend", {}, "What is wrong"), choice("", "Nothing"), bugs.map(({ id, title }) => choice(id, title))),
+        h("fieldset", { class: "st-switches" }, h("legend", {}, "Bug"), choice("", "Nothing"), bugs.map(({ id, title }) => choice(id, title))),
         h(
           "div",
           { class: "st-found" },
@@ -577,9 +577,9 @@ export function tell(element, story) {
       h("h2", { tabindex: "-1" }, "A whole block at once"),
       p(
         "Token verification stops early: once a word is rejected, everything behind it is lost. ", strong("Block verification"),
-        " looks at the drafted words together and keeps the longest beginning that the target can afford. It tosses no more coins, it is lossless as well, and it keeps at least as much.",
+        " tests all beginnings of the draft and keeps the longest that passes. It tosses no more coins, is lossless as well, and keeps at least as much.",
       ),
-      p("On the left of each picture stand the drafted pairs of words, as high as the draft makes them; on the right the pairs that are written, as high as the target wants them. A band that changes its pair is a correction."),
+      p("The drafted pairs of words are on the left of each picture, with the draft's probabilities as heights; the written pairs are on the right, with the target's. A band that changes its pair is a correction."),
       h("div", { class: "st-plans" }, picture("token", "Token verification", token), picture("block", "Block verification", block)),
       h(
         "table",
@@ -587,7 +587,7 @@ export function tell(element, story) {
         h("thead", {}, h("tr", {}, ["Drafted words kept, on average", "token", "block"].map((text) => h("th", { scope: "col" }, text)))),
         h("tbody", {}, rows.map(([title, each]) => h("tr", {}, h("th", { scope: "row" }, title), h("td", {}, both(kept(each, token))), h("td", {}, both(kept(each, block)))))),
       ),
-      p("How it works, and what is proved of it: ", h("a", { href: "../explanation/algorithms/block/" }, "block verification"), ". No verifier of one path that leaves later targets untouched keeps more."),
+      p("See its page for the algorithm and its proofs: ", h("a", { href: "../explanation/algorithms/block/" }, "block verification"), ". No verifier of one path that leaves later targets unchanged keeps more."),
     ];
   }
 

@@ -33,8 +33,8 @@ class Algorithm:
     all schemes), `most_drafts` is the largest K, if there is one. `trees` is true if tokens below
     the root may branch, `reads_all` if the algorithm reads every path to the end, whatever it
     keeps, `stateful` if it leaves a modified target, `optimal` if it claims the largest
-    E[accepted length] of all verifiers that leave the target untouched. `promise` says what it
-    forgets on its way through the drafts: with it, its law is found from fewer runs.
+    E[accepted length] of all verifiers that leave the target unchanged. `promise` declares which
+    values it no longer needs on its way through the drafts, so that fewer runs yield its law.
     """
 
     name: str

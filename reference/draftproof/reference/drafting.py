@@ -89,7 +89,7 @@ def _iid_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
 def _without_replacement_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
     """Give every token an exponential clock of rate q: the first to ring is drawn first.
 
-    All drafts lie in H unless fewer than `width` clocks of H ring before the first one outside. The
+    All drafts are in H unless fewer than `width` clocks of H ring before the first one outside. The
     chance that exactly S of them do follows by inclusion and exclusion over the parts R of S, since
     no clock of H - R rings before the first one outside with probability
     (1 - q(H)) / (1 - q(R)).
@@ -247,7 +247,7 @@ def single_path(drafts: Drafted) -> Path:
 def draft_paths(instance: Instance, chance: Chance) -> Drafts:
     """Draw the K paths of length L, in the order of the tree's leaves from left to right.
 
-    There are fewer paths where a scheme runs out of tokens. Law: siblings by `instance.scheme`,
+    There are fewer paths if a scheme runs out of tokens. Law: siblings by `instance.scheme`,
     independent given the contexts that they follow. Raises `Unsupported` for an unknown scheme.
     """
     scheme = scheme_named(instance.scheme)

@@ -1,16 +1,18 @@
-"""Joining: the law of a verifier from far fewer runs than all.
+"""Joining: compute the law of a verifier from a small part of its runs.
 
-A run comes to a *state* where its rest depends on all that happened before through the state alone:
-a verifier that goes down a tree of drafts forgets, at a node, how it came there. Runs that come to
-one state go on as one, with the sum of their weights. So the law is found stage by stage: each
-state is continued once, by the answers of the first run that came to it, up to the next states.
-The verifier's text does not change. That it may be joined is promised beside it, by its `Promise`.
+A run is at a *state* if its remainder depends on everything before only through the state: a
+verifier that descends a tree of drafts does not remember, at a node, how it reached the node. Runs
+that reach the same state continue as one run, with the sum of their weights. The law is computed
+stage by stage: each state is continued once, by the answers of the first run that reached it, up to
+the next states. The verifier's source does not change; its `Promise` declares that its runs may be
+joined.
 
-A false promise gives a wrong law, so promises are tested. In every law, about eight of the joined
-states of each stage, spread over them, are continued by a second run, too, the last that came
-there: the law of the next states and outcomes must be the same. With `every_run`, all runs that
-come to any state are continued; so do the tests for all algorithms and schemes, which also hold the
-law to that of `enumerate_law`. Elsewhere a promise is argued, from the verifier's text.
+A false promise gives a wrong law, so promises are tested. In every law, a second run, the last that
+reached the state, also continues about eight of the joined states of each stage, spread over them:
+the law of the next states and outcomes must be the same. With `every_run`, all runs that reach any
+state are continued. The tests do so for all algorithms and schemes, and also compare the law with
+that of `enumerate_law`. For other inputs, an argument from the verifier's source supports the
+promise.
 """
 
 from __future__ import annotations
@@ -110,7 +112,7 @@ class Continuation(Chance):
     def forget_all_but(self, *state: Hashable) -> None:
         """Promise that the rest of the run depends on the run so far through `state` alone.
 
-        This is no random choice, and changes no law.
+        This call makes no random choice, and changes no law.
         """
         if self._to_pass == 0:
             raise _Arrival(state)
@@ -129,7 +131,7 @@ class _Arrival(Exception):
 
 @dataclass
 class _Joined:
-    """Runs that came to one state: the ways of the first and the last, and the weight of all."""
+    """Runs that reached one state: the ways of the first and the last, and the weight of all."""
 
     ways: list[Way]
     weight: Rational

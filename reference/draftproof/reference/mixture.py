@@ -25,7 +25,7 @@ def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rati
 
     The kept mass is the sum of min(owed, share * highest + (1 - share) * uniform): concave and
     piecewise linear in the share, so the largest value is at an end or at a break. Of equally good
-    shares this returns the smallest, which leaves later positions most choice.
+    shares this returns the smallest, which leaves later positions the most choice.
     """
     breaks = [
         (u - a) / (u - h)

@@ -1,19 +1,19 @@
-"""The ledger: claims about verification, and the kind of truth that each of them has.
+"""The ledger: claims about verification, each with its verdict.
 
 `CLAIMS` has every claim by its id, `VERDICTS` its verdict: mechanised, proved for a shape, argued,
 holds, or refuted. Each claim is data, a statement with its source, shape, evidence and figures, and
 carries the program that derives the figures again: `check` runs the program and compares. No
-verdict is stronger than that of any claim that its claim rests on. What follows from another claim
-in one line is no claim: `WITHDRAWN` says where such a one is told now.
+verdict is stronger than that of any claim that its claim rests on. A statement that follows from a
+claim in one line is a corollary of that claim: `WITHDRAWN` maps former ids to their claims.
 
 - `single_path`: token, block and greedy block verification of one path.
 - `one_position`: several drafts of one token, and the optimum.
-- `best_drafts`: what to draft.
+- `best_drafts`: the best drafts.
 - `several_paths`: greedy multi-path block verification and traversal.
 - `spectr_gbv`: several paths with a modified target.
 - `mixed` and `scored`: our own multi-path block verification, of two kinds; `scored_greedy`: the
   second with a modified target.
-- `limits`: what can be known along the paths, and what that costs.
+- `limits`: verifiers that know only the rows along the paths, and their shortfall.
 - `two_iterations`: one path over two iterations.
 - `theorems`: theorems for all p and q of a shape.
 - `exhibits`: wrong verifiers.

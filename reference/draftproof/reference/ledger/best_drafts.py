@@ -1,8 +1,9 @@
 """The best drafts: joint laws of the drafts of one token, and trees of few tokens.
 
-Argued: what K drafts of law q can reach if they are drawn together as well as possible, and what a
-tree can that grows by what is drawn. Refuted: that a fixed shape reaches it. Observed: of three
-ways to draft four tokens, and of their 14 shapes, different ones are best at different rates.
+Argued: the value that K drafts of law q can reach if they are drawn jointly as well as possible,
+and the value of a tree that grows by the tokens drawn. Refuted: that a fixed shape reaches it.
+Observed: of three ways to draft four tokens, and of their 14 shapes, different ones are best at
+different rates.
 """
 
 from __future__ import annotations
@@ -111,7 +112,7 @@ THIRDS = tuple(rational(n) / 12 for n in (1, 2, 3))
 
 
 def by_tree() -> Mapping[str, Figure]:
-    """Return the best shape of four tokens, what it lets accept, and that of a tree that grows."""
+    """Return the best shape of four tokens, its accepted length, and that of a growing tree."""
     found = {3 * e: (best_shape(three_tokens(e)), GROWN(three_tokens(e))) for e in THIRDS}
     return {
         f"rate {rate}": f"{_drawn(shape)}, {in_parts(value, 1000)} of {in_parts(most, 1000)}"

@@ -22,7 +22,7 @@ Refutation = Callable[[Instance], Mapping[str, Figure] | None]
 
 
 class Verdict(StrEnum):
-    """The kind of truth that a claim has, the strongest first; a refuted claim has none.
+    """The verdict on a claim, the strongest first, and refuted last.
 
     `MECHANISED`: theorems that Coq has checked say at least the claim, for every V, L and K of its
     shape, of programs that are read and tested to be the reference's. `PROVED`: a proof by cells
@@ -132,7 +132,7 @@ class Claim:
 
     @property
     def stated(self) -> str:
-        """Return the statement with its shape, as it is told where nothing else is."""
+        """Return the statement with its shape, for places that print nothing else of the claim."""
         return f"{self.statement} ({self.shape})"
 
     @property
@@ -156,7 +156,7 @@ _STRONGEST_FIRST = tuple(Verdict)
 def verdicts(claims: Iterable[Claim]) -> Mapping[str, Verdict]:
     """Return the verdict of every claim: the weakest of its evidence and of all that it rests on.
 
-    Raises `Unfounded` where a claim rests on a refuted one, on itself, or on what is no claim.
+    Raises `Unfounded` if a claim rests on a refuted claim, on itself, or on an unknown id.
     """
     known = {claim.id: claim for claim in claims}
     found: dict[str, Verdict] = {}

@@ -77,9 +77,9 @@ def block_with_break(drafts: Drafted, instance: Instance, chance: Chance) -> Emi
 
 
 def greedy_block_without_memory(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Verify greedily, then go on with the target as it was.
+    """Verify greedily, then continue with the unmodified target.
 
-    Wrong for L > 1: greedy block verification owes the next tokens a modified target
+    Wrong for L > 1: after greedy block verification the next tokens need a modified target
     (arXiv 2403.10444, appendix). Seen in the released code of arXiv 2604.25925 at K = 1.
     """
     emitted = greedy_block(drafts, instance, chance)
@@ -135,9 +135,9 @@ def released_hierarchical(drafts: Drafted, instance: Instance, chance: Chance) -
 def rejection_skipping_duplicates(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Try the siblings in turn, but skip one whose token was tried before.
 
-    Wrong: with replacement, every sibling is a draw of its own, and the residual after it must be
-    taken whether or not its token came before. Seen in MasterGodzilla/Speculative_decoding_OT, the
-    RRS mode of its EAGLE.
+    Wrong: with replacement, every sibling is a separate draw, and the verifier must take the
+    residual after it whether or not its token came before. Seen in
+    MasterGodzilla/Speculative_decoding_OT, the RRS mode of its EAGLE.
     """
 
     def rule(siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:

@@ -7,11 +7,11 @@ one that selects a path by a law Q' of which this is true at every whole path, a
 block verification, mixed and scored do.
 
 Mechanised: no such selection is optimal in all models, and some keeps 1 - (1 - 1/K)^K of the
-optimum in all. Argued: none keeps more in all. No more can be kept by what it emits being drawn by
-all drafted rows. If only its accepted prefix is, it can keep more on some models, and is not
-optimal in all either. Argued, too: a variant of scored is never below block verification, at a
-price. Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum
-divides.
+optimum in all. Argued: none keeps more in all, not even a verifier whose emission is drawn by all
+drafted rows. If only the accepted prefix is drawn by them, a verifier can keep more on some models,
+and is not optimal in all either. Also argued: a variant of scored is never below block
+verification, and accepts less than scored on seeded models. Refuted: that scored keeps that share.
+Observed: how the gap between scored and the optimum divides.
 """
 
 from __future__ import annotations

@@ -1,15 +1,16 @@
 """Scored greedy block verification, Draftproof's own: the competition of `scored`, kept greedily.
 
 The selected path's law is known along it, as in `scored`, and greedy block verification against
-that law keeps of every text all that both laws share. What it leaves behind, later blocks repay.
+that law keeps of every text all that both laws share. Later blocks compensate for the rest.
 
-Mechanised: it is lossless over any number of iterations, with the law that is said of it. Argued:
+Mechanised: it is lossless over any number of iterations, with the stated law. Argued:
 for one token it is optimal, for one path it is greedy block verification; for two tokens it accepts
 at least what scored multi-path block verification does, and what greedy block verification of one
 path does. Observed: over a stated sample its mean accepted length in one iteration is above those
 of SpecTr-GBV and of scored multi-path block verification, and more than 99 % of the mean stateful
 optimum. Refuted: that it is above any of the three on every instance, that it is optimal, and that
-it is ahead of the stateless verifier after several iterations: what is kept early is owed later.
+it is ahead of the stateless verifier after several iterations: keeping more early leaves less for
+later.
 """
 
 from __future__ import annotations

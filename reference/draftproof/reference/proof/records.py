@@ -144,7 +144,7 @@ def _read(document: Any) -> tuple[Statement, Node]:
 
 
 def _tree(listed: list[Any], polynomials: list[Any]) -> Node:
-    """Return the last node; each node refers only to earlier ones, so that there are no circles."""
+    """Return the last node; each node refers only to earlier nodes, so there are no cycles."""
     nodes: list[Node] = []
 
     def earlier(number: int) -> Node:

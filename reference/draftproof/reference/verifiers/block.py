@@ -13,7 +13,7 @@ from draftproof.reference.rows import excess
 
 
 def block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Test every prefix on a coin of its own, keep the longest that passes.
+    """Test every prefix with its own coin, keep the longest that passes.
 
     Law: P(accepted length >= i | path[:i]) = weight[i]. Given the whole path the probability is
     different: keeping a prefix depends on the tokens after it.

@@ -13,7 +13,7 @@ from draftproof.reference.model import Instance, Path, Row
 class Rule(Protocol):
     """A rule that chooses one token when `siblings` were drafted from q and p is to be followed.
 
-    Returns the token, and True to go on at its node, which must have been drafted. A lossless
+    Returns the token, and True to continue at its node, which must have been drafted. A lossless
     descent needs a rule under which the token has the law p.
     """
 

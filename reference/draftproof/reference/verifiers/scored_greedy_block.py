@@ -15,7 +15,7 @@ from draftproof.reference.verifiers.greedy_block import kept, modified_rows
 
 
 def scored_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Give every path a score that its own rows decide; keep the smallest's greedily, owe the rest.
+    """Score every path by its own rows, keep the path with the smallest score greedily.
 
     Law: greedy block verification's against the law Q' of the selected path, which `scores` gives
     along that path: P(accepted starts with x) = min(p(x), Q'(x)). The algorithm is stateful: inside
