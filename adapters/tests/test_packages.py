@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
 
@@ -11,11 +12,14 @@ import pytest
 from draftproof.adapters import engines
 from draftproof.adapters.engines import packages as known
 from draftproof.adapters.engines.index import ListedRelease
-from draftproof.adapters.engines.packages import PACKAGES, EnginePackage
+from draftproof.adapters.engines.packages import PACKAGES, EngineMethod, EnginePackage
 from draftproof.adapters.engines.released import MovedOn, Unavailable, Wheel
-from draftproof.conformance.cases import cases
+from draftproof.conformance.cases import Case, cases
 from draftproof.conformance.protocol.adapter import program_of
+from draftproof.conformance.report.states import BELOW_TOKEN
 from draftproof.conformance.requirements.task import is_asked
+from draftproof.reference.drafting import draft_law
+from draftproof.reference.model import Instance
 
 PIECE = "transformers/generation/utils.py"
 
@@ -54,6 +58,46 @@ def test_every_method_can_be_asked_for() -> None:
             assert not own.cases or any(is_asked(each, own.cases) for each in every)
             assert own.needs
             assert own.versions
+
+
+def shows_a_residual(instance: Instance) -> bool:
+    """Return True if weighing a residual by p instead of (p - q)+ would show on an instance."""
+    for path in (path for drafts in draft_law(instance) for path in drafts):
+        for place in range(len(path)):
+            p, q = instance.target(path[:place]), instance.draft(path[:place])
+            left = [(a - b) / a for a, b in zip(p, q, strict=True) if a > b]
+            if len({*left}) > 1 and q[path[place]] > p[path[place]]:
+                return True
+    return False
+
+
+def asked(mode: str, patterns: Sequence[str]) -> list[Case]:
+    return [case for case in cases(mode) if not patterns or is_asked(case.id, patterns)]
+
+
+UNSHOWN = {"vllm-mlx/alone", "vllm-mlx/beside"}
+"""Methods that draft one token: the one case of that length has two tokens, as their `why` says."""
+
+METHODS = {
+    f"{name}/{method}": own
+    for name, package in PACKAGES.items()
+    for method, own in package.methods.items()
+    if own.algorithm not in BELOW_TOKEN and f"{name}/{method}" not in UNSHOWN
+}
+
+
+@pytest.mark.parametrize("own", METHODS.values(), ids=METHODS)
+def test_every_method_is_asked_where_a_wrong_residual_shows(own: EngineMethod) -> None:
+    """With two tokens no residual has more than one, whatever it is weighed by."""
+    if any(pattern.startswith("text.") for pattern in own.cases):
+        return  # whole generations are asked over a larger vocabulary
+    assert any(shows_a_residual(case.instance) for case in asked(own.mode, own.cases))
+
+
+def test_two_tokens_show_no_residual() -> None:
+    (two,) = asked("quick", ["generic.v2.l2"])
+    (three,) = asked("standard", ["zeros.draft"])
+    assert (shows_a_residual(two.instance), shows_a_residual(three.instance)) == (False, True)
 
 
 def test_pinned_rows_are_of_the_same_classes() -> None:

@@ -143,6 +143,9 @@ class EnginePackage:
 
 
 _SLOW = "its kernels are interpreted, which is slow"
+_FEW = ("generic.v2.l2", "zeros.draft")
+"""Two small cases: with two tokens, any residual has one token and any weights look correct; on the
+second case the residual has two."""
 _V1 = "vllm/v1/sample/rejection_sampler.py"
 _V2 = "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
 _V0 = "vllm/model_executor/layers"
@@ -193,7 +196,8 @@ PACKAGES = {
                     "0.8.5 and later",
                     {_V1: "def rejection_sample("},
                     ("vllm", "V1"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                 ),
                 "v2-token": EngineMethod(
@@ -201,7 +205,8 @@ PACKAGES = {
                     "0.31 and later",
                     {_V2: "def rejection_sample("},
                     ("vllm", "ModelRunner", "token"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                     note=_FED,
                 ),
@@ -210,7 +215,8 @@ PACKAGES = {
                     "0.31 and later",
                     {_V2: "use_block_verification"},
                     ("vllm", "ModelRunner", "block"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                     note=_FED,
                 ),
@@ -254,7 +260,8 @@ PACKAGES = {
                     "0.5.14 and later",
                     _SGLANG,
                     ("sglang", "Chain", "token"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                 ),
                 "block": EngineMethod(
@@ -262,7 +269,8 @@ PACKAGES = {
                     "0.5.14 and later",
                     dict.fromkeys(_SGLANG, "block_verification"),
                     ("sglang", "Chain", "block"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                 ),
             },
@@ -280,7 +288,7 @@ PACKAGES = {
                         f"lmdeploy/pytorch/backends/{backend}/rejection_sampling.py": "class ",
                     },
                     ("lmdeploy", "RejectionSampling", backend),
-                    cases=("generic.v2.l2",) if backend == "cuda" else ("!wide.*",),
+                    cases=("generic.v2.l2", "zeros.both") if backend == "cuda" else ("!wide.*",),
                     why=_SLOW if backend == "cuda" else "wide rows are slow",
                 )
                 for backend in ("default", "cuda")
@@ -315,7 +323,7 @@ PACKAGES = {
                         )
                     },
                     ("tpu_inference", "TpuRejectionSample"),
-                    cases=("generic.v2.l2",),
+                    cases=("generic.v2.l2", "zeros.both"),
                     why="it is traced for every shape, which is slow",
                 ),
             },
@@ -444,7 +452,8 @@ PACKAGES = {
                     "0.10 and later",
                     {"aphrodite/v1/sample/rejection_sampler.py": "def rejection_sample("},
                     ("aphrodite", "AphroditeV1"),
-                    cases=("generic.v2.l2",),
+                    mode="standard",
+                    cases=_FEW,
                     why=_SLOW,
                 ),
             },
@@ -461,7 +470,7 @@ PACKAGES = {
                     {"vllm_mlx/mllm_batch_generator.py": "def _accept_sampled_draft("},
                     ("vllm_mlx", "MultimodalStep", company),
                     cases=("generic.v2.l1",),
-                    why="it drafts one token at a time",
+                    why="it drafts one token at a time, and no such case shows a wrong residual",
                     note=_MTP,
                 )
                 for company in ("alone", "beside")
