@@ -1,4 +1,4 @@
-"""The trophy case: faults found in released software, each with its report and its script."""
+"""The trophy case: what was found in released software, each with its report and its script."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ def pages() -> Mapping[str, str]:
     parts = [
         "# The trophy case",
         "What the suite has found in software that people run. Each case has a report that its "
-        "maintainers can read alone, and a script that needs nothing but the released package: "
-        "no line of it imports Draftproof. The record of all that was judged, right and wrong, is "
+        "maintainers can read alone, and a script that runs the released code, with stand-ins for "
+        "models: no line of it imports Draftproof. Some reports are notes on what is no fault: "
+        "approximations that are documented, and a fault that is fixed. Their first line says so. "
+        "The record of all that was judged, right and wrong, is "
         "[the matrix](engines.md).",
     ]
     for report in sorted(_REPORTS.glob("*.md")):
