@@ -1,4 +1,4 @@
-"""The trophy case: faults found in released software, each with its report and its script."""
+"""The trophy case: what was found in released software, each with its report and its script."""
 
 from __future__ import annotations
 
@@ -18,8 +18,10 @@ def pages() -> Mapping[str, str]:
     parts = [
         "# The trophy case",
         "Faults that Draftproof has found in released software. Each has a report for the "
-        "maintainers, and a script that reproduces the fault with the released package alone, "
-        "without Draftproof. [The matrix](engines.md) has the results of all judged verifiers.",
+        "maintainers, and a script that reproduces it without Draftproof: it runs the released "
+        "code, with stand-ins for models. Some reports describe no fault, but a documented "
+        "approximation or a fault that is fixed; their first line says so. [The matrix](engines.md) "
+        "has the results of all judged verifiers.",
     ]
     for report in sorted(_REPORTS.glob("*.md")):
         parts += [

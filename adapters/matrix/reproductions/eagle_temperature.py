@@ -1,4 +1,4 @@
-"""EAGLE: the bonus token at a temperature and with top-p, before and after it was mended, exactly.
+"""EAGLE: the bonus token at a temperature and with top-p, before and after the fix, exactly.
 
     python eagle_temperature.py [COMMIT...]
 
@@ -11,7 +11,7 @@ the last commit is not the one that the logits processor gives.
 DRAFTPROOF_SOURCES may name a folder with the files, as OWNER/NAME/COMMIT/path, if there is no
 network.
 
-The control is temperature 1 without top-p, where both are right.
+The control is temperature 1 without top-p, where both are correct.
 """
 
 import math

@@ -4,15 +4,15 @@
 
 fetches two files of meta-pytorch/gpt-fast at three commits, has two tiny models of random weights
 write three tokens, and prints what comes of it: the error, or how far the texts of 1,000 runs are
-from the target's law. Nothing of it is replaced but `tokenizer`, which is not used; nothing is
+from the target's distribution. Only `tokenizer`, which is not used, is replaced; nothing is
 compiled, so that a CPU will do. Needs torch; ends with 1 if the newest commit raises, or if its
-law is another one.
+distribution is wrong.
 
 DRAFTPROOF_SOURCES may name a folder with the files, as OWNER/NAME/COMMIT/path, if there is no
 network.
 
 Two controls show that nothing else is to blame: the last commit before batches came in, and the
-others with the shapes mended, one statement after the other.
+others with the shapes fixed, one statement after the other.
 """
 
 import importlib
@@ -45,7 +45,7 @@ DIGESTS = {
     (NEWEST, "model"): "bf90fc72da18cbdb344a8f272b5042a3ddc4e6ae0da84d452a2f8cf04ab7cb73",
 }
 
-# The statements, as they stand and mended.
+# The statements, as released and fixed.
 TOKENS = (
     "draft_tokens = torch.cat(draft_tokens)",
     "draft_tokens = torch.cat(draft_tokens).view(-1)",
@@ -79,16 +79,16 @@ def fetched(commit: str, name: str) -> str:
     return content.decode()
 
 
-def imported(commit: str, mends: tuple[tuple[str, str], ...]) -> tuple[ModuleType, ModuleType]:
+def imported(commit: str, fixes: tuple[tuple[str, str], ...]) -> tuple[ModuleType, ModuleType]:
     sys.modules["tokenizer"] = MagicMock()
     searched = list(sys.path)
     with TemporaryDirectory() as folder, patch("torch.compile", lambda function: function):
         for name in ("generate", "model"):
             sys.modules.pop(name, None)
             source = fetched(commit, name)
-            for stands, mended in mends if name == "generate" else ():
+            for stands, fixed in fixes if name == "generate" else ():
                 assert source.count(stands) == 1, stands
-                source = source.replace(stands, mended)
+                source = source.replace(stands, fixed)
             (Path(folder) / f"{name}.py").write_text(source)
         importlib.invalidate_caches()
         sys.path.insert(0, folder)
@@ -131,9 +131,9 @@ def law(generate: ModuleType, model: torch.nn.Module) -> dict[tuple[int, ...], f
     return owed
 
 
-def judged(commit: str, how: str, *mends: tuple[str, str]) -> float:
+def judged(commit: str, how: str, *fixes: tuple[str, str]) -> float:
     """Print what comes of a commit, and return the largest deviation, in standard errors."""
-    generate, model = imported(commit, mends)
+    generate, model = imported(commit, fixes)
     target, draft = made(model, 0), made(model, 1)
     options = {} if commit == BEFORE else {"batch_size": 1}
     owed, seen, accepted = law(generate, target), Counter(), 0
@@ -175,12 +175,12 @@ def main() -> int:
     warnings.simplefilter("ignore")
     judged(BEFORE, "as it is")
     judged(BATCHED, "as it is")
-    judged(BATCHED, "tokens mended", TOKENS)
-    judged(BATCHED, "tokens and rows mended", TOKENS, ROWS)
-    judged(BATCHED, "tokens, rows and text mended", TOKENS, ROWS, TEXT)
+    judged(BATCHED, "tokens fixed", TOKENS)
+    judged(BATCHED, "tokens and rows fixed", TOKENS, ROWS)
+    judged(BATCHED, "tokens, rows and text fixed", TOKENS, ROWS, TEXT)
     worst = judged(NEWEST, "as it is")
-    judged(NEWEST, "tokens, rows and text mended", TOKENS, ROWS, TEXT)
-    judged(NEWEST, "tokens, rows, text and mask mended", TOKENS, ROWS, TEXT, MASK)
+    judged(NEWEST, "tokens, rows and text fixed", TOKENS, ROWS, TEXT)
+    judged(NEWEST, "tokens, rows, text and mask fixed", TOKENS, ROWS, TEXT, MASK)
     return int(worst > 6)
 
 

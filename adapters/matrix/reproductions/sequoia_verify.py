@@ -3,9 +3,9 @@
     python sequoia_verify.py
 
 fetches four files of Infini-AI-Lab/Sequoia at one commit, and drafts and verifies two siblings
-1,000 times with each tree, built by its own constructor. Only the engines are made up: models that
-are tables. The target is certain of every token, so that there is one text that may come. Needs
-torch; ends with 1 if another text comes.
+1,000 times with each tree, built by its own constructor. Tables stand for the two engines. The
+target is certain of every token, so that there is one text that may come. Needs torch; ends with 1
+if another text comes.
 
 DRAFTPROOF_SOURCES may name a folder with the files, as OWNER/NAME/COMMIT/path, if there is no
 network.
@@ -64,7 +64,7 @@ def fetched(path: str) -> str:
     return content.decode()
 
 
-def imported(tree: str, *, mended: bool) -> tuple[ModuleType, ModuleType]:
+def imported(tree: str, *, fixed: bool) -> tuple[ModuleType, ModuleType]:
     for name in [name for name in sys.modules if name.split(".")[0] in ("Tree", "utils")]:
         del sys.modules[name]
     sys.modules["Engine"] = sys.modules["Engine.Engine"] = MagicMock()
@@ -72,7 +72,7 @@ def imported(tree: str, *, mended: bool) -> tuple[ModuleType, ModuleType]:
         (Path(folder) / "Tree").mkdir()
         for path in FILES:
             source = fetched(path)
-            if mended and path == f"Tree/{tree}.py":
+            if fixed and path == f"Tree/{tree}.py":
                 above, below = source.split(GATHER)
                 above, written = above.rsplit(WRITE, 1)
                 source = above + GATHER + WRITE + written + below
@@ -131,12 +131,12 @@ def emitted(module: ModuleType, utils: ModuleType, tree: str) -> tuple[tuple[int
     return drafted, tuple(text[1:].tolist())
 
 
-def judged(tree: str, *, mended: bool = False) -> int:
+def judged(tree: str, *, fixed: bool = False) -> int:
     """Print how often each draft gives each text, and return how often another text comes."""
-    module, utils = imported(tree, mended=mended)
+    module, utils = imported(tree, fixed=fixed)
     torch.manual_seed(0)
     seen = Counter(emitted(module, utils, tree) for _ in range(TEXTS))
-    print(f"{tree}{', mended' if mended else ''}: the target's only text is b c")
+    print(f"{tree}{', fixed' if fixed else ''}: the target's only text is b c")
     wrong = 0
     for (drafted, text), count in sorted(seen.items()):
         is_right = text == (B, C)[: len(text)]
@@ -152,7 +152,7 @@ def judged(tree: str, *, mended: bool = False) -> int:
 def main() -> int:
     wrong = [judged(tree) for tree in ("SpecTree", "SpecInferTree")]
     for tree in ("SpecTree", "SpecInferTree"):
-        judged(tree, mended=True)
+        judged(tree, fixed=True)
     return int(any(wrong))
 
 

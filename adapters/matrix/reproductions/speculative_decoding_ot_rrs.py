@@ -47,14 +47,14 @@ DEEPER = (
 )
 
 
-def imported(*, mended: bool) -> ModuleType:
+def imported(*, fixed: bool) -> ModuleType:
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{FILE}", timeout=60) as answer:
         content = answer.read()
     assert sha256(content).hexdigest() == DIGEST
     source = content.decode()
-    if mended:
+    if fixed:
         head, tail = source.split(RRS)
         tail = tail.replace(SEEN, f"{NODE}\n{' ' * 24}if node in candidates_set or xi == -1:", 1)
         tail = tail.replace(ADDED, "candidates_set.append(node)", 1)
@@ -186,12 +186,12 @@ def judged(module: ModuleType, mode: str, rows: tuple, how: str) -> Fraction:
 
 
 def main() -> int:
-    module, mended = imported(mended=False), imported(mended=True)
+    module, fixed = imported(fixed=False), imported(fixed=True)
     distances = [judged(module, "RRS", rows, "") for rows in (SMALLEST, DEEPER)]
     for rows in (SMALLEST, DEEPER):
         judged(module, "RRS_wo_replacement", rows, "")
     for rows in (SMALLEST, DEEPER):
-        judged(mended, "RRS", rows, ", mended")
+        judged(fixed, "RRS", rows, ", fixed")
     return int(distances[0] > 0)
 
 

@@ -31,7 +31,7 @@ FILE = "EAGLE/eagle/model/utils.py"
 DIGEST = "bd15bf1af59d99b19409349e71abb53ccd7b1c80338a6085ffa66584006363ee"
 
 BONUS = "            gt_logits = logits[best_candidate, accept_length - 1]\n"
-MENDED = (
+FIXED = (
     "            gt_logits = logits[best_candidate, accept_length - 1][None]\n"
     "            gt_logits = logits_processor(None, gt_logits)[0]\n"
 )
@@ -47,16 +47,16 @@ ASKED = (
 )
 
 
-def imported(*, mended: bool) -> ModuleType:
+def imported(*, fixed: bool) -> ModuleType:
     own = os.environ.get("DRAFTPROOF_SOURCES")
     host = Path(own).resolve().as_uri() if own else "https://raw.githubusercontent.com"
     with urlopen(f"{host}/{COMMIT}/{FILE}", timeout=60) as answer:
         content = answer.read()
     assert sha256(content).hexdigest() == DIGEST
     source = content.decode()
-    if mended:
+    if fixed:
         assert source.count(BONUS) == 1
-        source = source.replace(BONUS, MENDED)
+        source = source.replace(BONUS, FIXED)
     module = ModuleType("utils")
     exec(compile(source, FILE, "exec"), vars(module))
     return module
@@ -103,8 +103,8 @@ def judged(module: ModuleType, how: str) -> Fraction:
 
 
 def main() -> int:
-    worst = judged(imported(mended=False), "")
-    judged(imported(mended=True), ", mended")
+    worst = judged(imported(fixed=False), "")
+    judged(imported(fixed=True), ", fixed")
     return int(worst > 0)
 
 

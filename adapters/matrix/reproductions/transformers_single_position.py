@@ -3,19 +3,19 @@
     python transformers_single_position.py
 
 writes three tokens 3,000 times with `SinglePositionMultiTokenCandidateGenerator`, from tiny models
-of random weights, and compares how often each pair of the first two comes with the target's law.
-Needs torch and transformers; ends with 1 if the pairs have another law.
+of random weights, and compares how often each pair of the first two comes with the target's
+distribution. Needs torch and transformers; ends with 1 if the distribution of the pairs is wrong.
 
-The generator drafts the most probable token and hands over the logits of which it is the largest
+The generator drafts the most probable token and returns the logits that it chose the token by
 (generation/candidate_generator.py, lines 1344-1347). `_speculative_sampling` takes their softmax
-for the law that the draft was drawn from. Of the three generators that
+for the distribution that the draft was drawn from. Of the three generators that
 https://github.com/huggingface/transformers/issues/47932 names, this one is as it was.
 
 A control shows that nothing else is to blame: logits that are certain of the drafted token.
 
-Beside that, the assistant's own form shares the caches of all its layers, and 5.23.0 refuses to
-build a model in which none produces one (models/gemma4/configuration_gemma4.py, lines 237-242). So
-here it shares none: it drafts other tokens by that, and nothing else.
+The assistant's own form shares the caches of all its layers, and 5.23.0 refuses to build a model in
+which no layer produces one (models/gemma4/configuration_gemma4.py, lines 237-242). So the assistant
+here shares none. That changes which tokens it drafts, and not how they are verified.
 """
 
 import math

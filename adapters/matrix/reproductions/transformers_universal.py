@@ -4,7 +4,7 @@
 
 writes two tokens 3,000 times with `UniversalSpeculativeDecodingGenerator`, from tiny Llamas of
 random weights whose vocabularies are letters, and compares how often each letter comes first with
-the target's softmax. Needs torch and transformers; ends with 1 if the letters have another law.
+the target's softmax. Needs torch and transformers; ends with 1 if their distribution is wrong.
 
 The assistant's pruned head gives its logits in the order in which `get_vocab()` lists its tokens
 (`assistant_overlap_token_ids`, generation/candidate_generator.py, lines 724-729), and
