@@ -20,8 +20,8 @@ def pages() -> Mapping[str, str]:
         "Faults that Draftproof has found in released software. Each has a report for the "
         "maintainers, and a script that reproduces it without Draftproof: it runs the released "
         "code, with stand-ins for models. Some reports describe no fault, but a documented "
-        "approximation or a fault that is fixed; their first line says so. [The matrix](engines.md) "
-        "has the results of all judged verifiers.",
+        "approximation or a fault that is fixed; their first line says so. "
+        "[The matrix](engines.md) has the results of all judged verifiers.",
     ]
     for report in sorted(_REPORTS.glob("*.md")):
         parts += [
