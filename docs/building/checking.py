@@ -13,18 +13,20 @@ from urllib.parse import unquote, urlsplit
 _LOADING = {"script": "src", "img": "src", "link": "href", "source": "src", "iframe": "src"}
 _INLINE = frozenset({"a", "abbr", "br", "code", "del", "em", "img", "ins", "kbd", "span", "strong"})
 _VERBATIM = frozenset({"code", "pre", "script", "style", "svg", "textarea"})
-_RAW_ROW = re.compile(r"^[ \t]*\|.*\|[ \t]*$", re.M)
+_RAW = re.compile(r"^[ \t]*\|.*\|[ \t]*$|\{:?[ \t]*[.#][a-z][\w-]*[ \t]*\}", re.M)
+"""Markdown that was not understood: a row of a table, or the class or the name of a block."""
+
 _STYLED = re.compile(r"url\(['\"]?([^'\")]+)")
 
 
 @dataclass
 class _Page(HTMLParser):
-    """The anchors of a page, what it leads to, what it loads, and rows of tables that are text."""
+    """The anchors of a page, what it leads to, what it loads, and the Markdown that is text."""
 
     anchors: set[str] = field(default_factory=set)
     leads: list[str] = field(default_factory=list)
     loads: list[str] = field(default_factory=list)
-    raw_rows: list[str] = field(default_factory=list)
+    raw: list[str] = field(default_factory=list)
     _text: list[str] = field(default_factory=list)
     _verbatim: list[str] = field(default_factory=list)
 
@@ -55,15 +57,15 @@ class _Page(HTMLParser):
 
     def _turn(self, tag: str) -> None:
         if tag not in _INLINE:
-            self.raw_rows += _RAW_ROW.findall("".join(self._text))
+            self.raw += _RAW.findall("".join(self._text))
             self._text.clear()
 
 
 def faults(site: Path) -> Iterator[str]:
     """Yield the faults of the pages of a site, in words.
 
-    A link or an anchor leads nowhere, something is loaded from elsewhere, or a table was not made
-    one: its first row stands in the text.
+    A link or an anchor leads nowhere, something is loaded from elsewhere, or Markdown is shown as
+    text: the row of a table, or the class of a block.
     """
     # The page for what is not found has links that start at the root of a server.
     pages = {
@@ -82,8 +84,8 @@ def faults(site: Path) -> Iterator[str]:
             elif anchor and place in pages and anchor not in pages[place].anchors:
                 yield f"{where}: {target}: that page has no such anchor"
         yield from _from_elsewhere(where, page.loads)
-        if page.raw_rows:
-            yield f"{where}: a table is shown as raw text: {page.raw_rows[0].strip()}"
+        if page.raw:
+            yield f"{where}: Markdown is shown as text: {page.raw[0].strip()}"
     for style in site.rglob("*.css"):
         loads = _STYLED.findall(style.read_text(encoding="utf-8"))
         yield from _from_elsewhere(style.relative_to(site).as_posix(), loads)

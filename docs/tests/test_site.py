@@ -63,7 +63,14 @@ def test_what_leads_nowhere_is_found(tmp_path: Path) -> None:
 def test_a_table_that_is_raw_text_is_found(tmp_path: Path, shown: str) -> None:
     (tmp_path / "index.html").write_text(f"<body>{shown}</body>")
     (fault,) = faults(tmp_path)
-    assert fault.startswith("index.html: a table is shown as raw text: | K | ")
+    assert fault.startswith("index.html: Markdown is shown as text: | K | ")
+
+
+def test_a_class_that_is_shown_as_text_is_found(tmp_path: Path) -> None:
+    (tmp_path / "index.html").write_text(
+        "<p>Is it lossless? { .lead }</p><p><code>{ .a }</code></p>"
+    )
+    assert [*faults(tmp_path)] == ["index.html: Markdown is shown as text: { .lead }"]
 
 
 def test_what_only_looks_like_a_table_is_no_fault(tmp_path: Path) -> None:
