@@ -40,6 +40,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 SMALL = ("--vocabulary", "2", "--length", "1")
+MINE = "./wrong.py:bonus_from_draft"
 
 
 def test_a_theorem_is_proved_recorded_and_checked(here: Path) -> None:
@@ -96,14 +97,17 @@ def test_a_wrong_verifier_gets_a_counterexample_that_the_law_command_confirms(he
         (("blok", *SMALL), 2, "unknown algorithm 'blok'"),
         (("./no.py:verify", *SMALL), 2, "there is no file 'no.py'"),
         (("block", "--vocabulary", "9", "--length", "9"), 2, "no proof of that size would end"),
+        (("token", "--vocabulary", "5", "--length", "3"), 4, "a smaller shape may do"),
         (("block", *SMALL, "--claim", "magic"), 2, "unknown claim 'magic'; known: lossless"),
         (("block", *SMALL, "--drafts", "2"), 2, "block verifies at most 1 path, got 2"),
+        ((MINE, *SMALL, "--output", "x.json"), 2, "prove your own function without --output"),
+        ((MINE, *SMALL, "--drafts", "2"), 3, f"{MINE} raised ValueError"),
         (("block", "--vocabulary", "0", "--length", "1"), 2, "0 is not in the range x>=1"),
         (("block", *SMALL, "--output", "no/such/folder"), 2, "cannot write 'no/such/folder'"),
     ],
 )
 def test_wrong_usage(here: Path, arguments: tuple[str, ...], code: int, message: str) -> None:
-    del here
+    (here / "wrong.py").write_text(WRONG)
     ran = draftproof("prove", *arguments)
     assert ran.exit_code == code
     assert message in ran.stderr

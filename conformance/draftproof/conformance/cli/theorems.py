@@ -26,6 +26,7 @@ from draftproof.conformance.cli.documents import (
 from draftproof.conformance.evidence.whole_file import write_output
 from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
+from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference import proof
 from draftproof.reference.drafting import SCHEMES
 from draftproof.reference.errors import InvalidInput
@@ -39,6 +40,7 @@ from draftproof.reference.ledger import (
 )
 from draftproof.reference.model import instance_to_json
 from draftproof.reference.proof import NotAProof, Refutation, Theorem, Unproven
+from draftproof.reference.verifiers import ALGORITHMS
 from draftproof.spec import MalformedDocument, validate
 
 
@@ -74,6 +76,11 @@ def prove(
     elif algorithm is None or shape["vocabulary"] is None or shape["length"] is None:
         raise click.UsageError("give an ALGORITHM, --vocabulary and --length; or --check FILE")
     else:
+        if output is not None and algorithm not in ALGORITHMS and ":" in algorithm:
+            raise click.UsageError(
+                "a record names an algorithm of `draftproof list algorithms`; prove your own "
+                "function without --output"
+            )
         found = _found(algorithm, **shape)
         if isinstance(found, Refutation):
             _print_refutation(found, as_json=as_json)
@@ -95,6 +102,10 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
         stop(str(error), 3)
+    except (ArithmeticError, LookupError, ValueError) as error:
+        if algorithm in ALGORITHMS:
+            raise
+        stop(f"{algorithm} raised {told_of(error)}", 3)
     except Unproven as error:
         echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
         sys.exit(4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,7 +11,7 @@ from draftproof.reference.proof.cells import SIGN_NAMES
 from draftproof.reference.proof.checker import NotAProof, establish
 from draftproof.reference.proof.claims import Statement, claim_named
 from draftproof.reference.proof.polynomials import read, written
-from draftproof.reference.proof.prover import Refutation, Watch, find
+from draftproof.reference.proof.prover import Refutation, Unproven, Watch, find
 from draftproof.reference.proof.symbols import Shape, everywhere
 from draftproof.reference.proof.tree import Empty, Node, Parts, Split
 from draftproof.reference.rational import rational
@@ -54,8 +55,16 @@ def prove(
     """Prove a claim about an algorithm for every p and q of a shape, or refute it.
 
     `claim` is one of `CLAIMS`. `watch` is called with the number of the step, before each one.
+    Raises `Unproven` if neither succeeds, and `InvalidInput` for an unknown claim or shape.
     """
-    stated = claim_named(claim, algorithm, Shape(vocabulary, length, drafts, scheme))
+    shape = Shape(vocabulary, length, drafts, scheme)
+    try:
+        stated = claim_named(claim, algorithm, shape)
+    except RecursionError:
+        raise Unproven(
+            f"{claim}: a polynomial of the shape has more variables than sympy can factor within "
+            f"Python's limit of {sys.getrecursionlimit()} calls; a smaller shape may do"
+        ) from None
     found = find(stated, watch)
     return found if isinstance(found, Refutation) else Theorem(stated, found)
 
