@@ -886,3 +886,13 @@ def test_an_algorithm_of_ones_own_is_judged_by_its_text(broken: Path) -> None:
     verdicts = {requirement["id"]: requirement["verdict"] for requirement in found}
     assert verdicts["law.lossless"] == "pass"
     assert verdicts["law.reference"] == verdicts["length.expected"] == "skipped"
+
+
+def test_an_adapter_in_a_file_imports_what_is_beside_it(tmp_path: Path) -> None:
+    folder = tmp_path / "of_adapter"
+    folder.mkdir()
+    (folder / "beside.py").write_text("from draftproof.adapters.fast import torch_token as mine\n")
+    (folder / "mine.py").write_text("from beside import mine\n")
+    ran = draftproof_anew("certify", "./of_adapter/mine.py:mine", *FEW, cwd=tmp_path)
+    assert ran.returncode == 6, ran.stderr
+    assert "passes 2 of " in ran.stdout

@@ -4,6 +4,7 @@ import io
 import json
 import os
 import runpy
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -208,14 +209,21 @@ def test_it_is_a_must_that_is_judged_again() -> None:
 def test_the_script_runs_from_anywhere(
     here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], place: str
 ) -> None:
-    """The adapter was named from the folder of the campaign, and is found from that of its file."""
+    """The adapter was named from the folder of the campaign, and is found from that of its file.
+
+    So is what it imports.
+    """
+    (here / "beside.py").write_text("def accepts(tokens):\n    return tokens[:, 0, 0]\n")
     (here / "mine.py").write_text(
         "from types import SimpleNamespace\n"
+        "from beside import accepts\n"
         "class Mine:\n"
         "    def verify(self, request):\n"
-        "        one = request.draft_tokens[:, 0, 0]\n"
+        "        one = accepts(request.draft_tokens)\n"
         "        return SimpleNamespace(path=one * 0, accepted_length=one, next_token=one * 0)\n"
     )
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.delitem(sys.modules, "beside", raising=False)
     (here / place).mkdir(parents=True, exist_ok=True)
     monkeypatch.chdir(here / place)
     assert explained(certificate(BONUS), "--script", "shown.py").exit_code == 0

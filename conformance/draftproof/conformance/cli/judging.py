@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("adapters", nargs=-1, metavar="ADAPTER...")
+@click.argument("adapters", nargs=-1, metavar="ADAPTER...", callback=options.importing)
 @click.option(
     "--harness",
     "harnesses",

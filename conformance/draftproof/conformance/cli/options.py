@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -19,6 +21,20 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 """Type of a file to write, or of one that may be missing."""
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
+
+
+def importing(_: click.Context, __: click.Parameter, value: Any) -> Any:
+    """Let adapters at ./file.py:attribute import the modules beside them, as scripts do.
+
+    Their folders come last on the path: a module beside an adapter replaces no installed one.
+    """
+    for name in value if isinstance(value, tuple) else (value,):
+        file, _colon, attribute = (name or "").rpartition(":")
+        folder = str(Path(file).resolve().parent)
+        if attribute and file.endswith(".py") and folder not in sys.path:
+            sys.path.append(folder)
+    return value
+
 
 certificate_files = click.argument(
     "certificates", nargs=-1, required=True, metavar="CERTIFICATE.json...", type=FILE

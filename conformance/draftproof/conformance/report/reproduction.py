@@ -171,9 +171,10 @@ def _found(place: str) -> Iterator[str]:
     """Yield the imports, and the lines that load the adapter."""
     where, _, attribute = place.rpartition(":")
     in_file = where.endswith(".py")
-    yield "import runpy" if in_file else "import pkgutil"
+    yield from ("import runpy", "import sys") if in_file else ("import pkgutil",)
     yield from ("from types import SimpleNamespace", "", "import torch", "")
     if in_file:
+        yield f"sys.path.append({json.dumps(where.rpartition('/')[0] or '.')})  # what it imports"
         yield f"adapter = runpy.run_path({json.dumps(where)})[{json.dumps(attribute)}]"
     else:
         yield f"adapter = pkgutil.resolve_name({json.dumps(place)})"
