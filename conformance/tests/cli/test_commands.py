@@ -217,7 +217,7 @@ def test_a_closed_input_and_a_full_disk_are_named(tmp_path: Path, redirection: s
         timeout=60,
     )
     assert ran.returncode == 2
-    assert "it is closed" in ran.stderr or "No space left on device" in ran.stderr
+    assert "standard input is closed" in ran.stderr or "No space left on device" in ran.stderr
     assert "Traceback" not in ran.stderr
 
 

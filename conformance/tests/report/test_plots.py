@@ -48,8 +48,8 @@ def test_a_text_beyond_what_is_allowed_is_marked(
     assert (points(lengths, "accent"), points(lengths, "bad")) == (4, 0)
     law, _, _ = drawn(failing)
     assert (points(law, "accent"), points(law, "bad")) == (0, 4)
-    assert "on the case generic.v2.l1" in law.told
-    assert "2 of 2 do." in law.told
+    assert "on case generic.v2.l1" in law.told
+    assert "2 of 2 texts." in law.told
 
 
 def test_a_length_above_the_optimum_is_marked(certificate: Make, decision: Make) -> None:

@@ -268,6 +268,8 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
         f"{budget['false_alarm']:.0e} ({budget['tests']} tests, seed {found['seed']})."
     )
     for decision in sampled:
+        if decision["verdict"] == FAIL:
+            continue
         figures = decision["worst"]["sampled"]
         bias = figures["detectable"]
         which = "none" if bias is None else f"one of {figure(bias)}"
@@ -355,11 +357,12 @@ def _named(dimension: str, at: int) -> str:
 def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the known faults that behave like a failed adapter, with a check to make for each.
 
-    Nothing is yielded for an adapter that does not fail.
+    Nothing is yielded for an adapter that does not fail, and for an engine: its failed requirements
+    say what its tokens look like.
     """
     told = found.get("likeness")
     if told is None:
-        if found["verdict"] == "does not conform":
+        if found["verdict"] == "does not conform" and not is_engine(found.get("adapter", {})):
             yield "Unknown: no failing case has a computed distribution to compare."
         return
     count, matches = len(told["cases"]), told["matches"]
