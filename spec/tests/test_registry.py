@@ -85,7 +85,8 @@ def test_no_heading_with_an_anchor_is_overlooked() -> None:
 
 def test_what_is_withdrawn_is_required_no_more_and_named_in_its_chapter() -> None:
     assert not {*withdrawn()} & {*requirements()}
-    said = re.search(r"One requirement has been withdrawn: (.+)\.$", TEXTS["14-versioning"], flags=re.M)
+    sentence = r"One requirement has been withdrawn: (.+)\.$"
+    said = re.search(sentence, TEXTS["14-versioning"], flags=re.M)
     assert said is not None
     assert said[1] == ", ".join(f"`{identity}`" for identity in withdrawn())
 
