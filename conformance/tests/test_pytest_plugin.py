@@ -459,7 +459,7 @@ def test_tests_are_listed_and_found_by_their_ids(run: Run, tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--draftproof-mode", "certify", "--draftproof-seed", "1"), "draws a fresh seed"),
+        (("--draftproof-mode", "certify", "--draftproof-seed", "1"), "draws a random seed"),
         (
             ("--draftproof-mode", "certify", "--draftproof-known-failures", "good.txt"),
             "mode certify allows no known failures",
