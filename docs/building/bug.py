@@ -101,7 +101,7 @@ def told() -> str:
 def beside() -> str:
     """Return the lines with the bug beside the picture."""
     lines = code().splitlines()
-    (wrong,) = (number for number, line in enumerate(lines) if "# the bug" in line)
+    (wrong,) = (number for number, line in enumerate(lines) if "# bug:" in line)
     around = dedent("\n".join(lines[wrong - 1 : wrong + 2]))
     return "\n\n".join(
         (
