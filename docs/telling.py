@@ -62,7 +62,7 @@ def commands(text: str) -> Iterator[tuple[str, str]]:
     yield from re.findall(r"^\$ ((?:.*\\\n)*.*)\n((?:(?!\$ ).*\n)*)", text, re.M)
 
 
-def happens(page: str, folder: Path, programs: Path, *, timeout: float = 300) -> int:
+def happens(page: str, folder: Path, programs: Path, *, timeout: float = 900) -> int:
     """Do what a page tells, in a folder; return the exit code of its last command.
 
     The `programs` are found before all others. Raises `OtherThanTold`.
