@@ -72,7 +72,7 @@ def shows_a_residual(instance: Instance) -> bool:
 
 
 def asked(mode: str, patterns: Sequence[str]) -> list[Case]:
-    return [case for case in cases(mode) if not patterns or is_asked(case.id, patterns)]
+    return [case for case in cases(mode) if is_asked(case.id, patterns)]
 
 
 UNSHOWN = {"vllm-mlx/alone", "vllm-mlx/beside"}

@@ -97,9 +97,14 @@ def test_chance_is_told_with_what_would_have_been_seen(
         "A correct verifier would fail this run with probability at most 1e-09 (100 tests, seed 7)."
     )
     assert told.endswith("below 2.00e-02; one of 3.00e-02 would be caught 90% of the time")
-    sampled = [each for each in found(failing)["requirements"] if each["worst"]["sampled"]]
-    _, *others = words.chance(found(failing))
-    assert len(others) == sum(each["verdict"] != "fail" for each in sampled) < len(sampled)
+    # No bound is told of what fails.
+    _, told = words.chance(found(failing))
+    assert told.startswith("random.iterations, sampled: ")
+    (support,) = (each for each in found(failing)["requirements"] if each["id"] == "law.support")
+    support["verdict"] = "inconclusive"
+    _, told, _ = words.chance(found(failing))
+    assert told.startswith("law.support, sampled: ")
+    assert told.endswith("; none would be caught 90% of the time")
 
 
 @pytest.mark.parametrize(
