@@ -23,8 +23,8 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 FOLDER = click.Path(file_okay=False, path_type=Path)
 
 
-def importing(_: click.Context, __: click.Parameter, value: Any) -> Any:
-    """Let adapters at ./file.py:attribute import the modules beside them, as scripts do.
+def importing(context: click.Context, __: click.Parameter, value: Any) -> Any:
+    """Let adapters at ./file.py:attribute import the modules beside them, while the command runs.
 
     Their folders come last on the path: a module beside an adapter replaces no installed one.
     """
@@ -33,6 +33,7 @@ def importing(_: click.Context, __: click.Parameter, value: Any) -> Any:
         folder = str(Path(file).resolve().parent)
         if attribute and file.endswith(".py") and folder not in sys.path:
             sys.path.append(folder)
+            context.call_on_close(partial(sys.path.remove, folder))
     return value
 
 
