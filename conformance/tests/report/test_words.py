@@ -155,6 +155,25 @@ def test_failures_of_one_distribution_are_one_group(decision: Make) -> None:
     assert words.folded([should, *wrong, decision()]) == "1 pass"
 
 
+@pytest.mark.parametrize(
+    ("missed", "title"),
+    [
+        ([("fail", "SHOULD"), ("fail", "MUST"), ("error", "MUST")], "Failed requirements"),
+        ([("fail", "SHOULD"), ("error", "MUST")], "Requirements without a verdict"),
+        ([("inconclusive", "MUST"), ("pass", "MUST")], "Requirements without a verdict"),
+        ([("fail", "SHOULD"), ("error", "SHOULD"), ("pass", "MUST")], "Failed recommendations"),
+    ],
+)
+def test_the_heading_says_no_more_than_what_failed(
+    decision: Make, missed: list[tuple[str, str]], title: str
+) -> None:
+    decisions = [
+        decision(f"law.{place}", verdict=verdict, level=level)
+        for place, (verdict, level) in enumerate(missed)
+    ]
+    assert words.groups_title(decisions) == title
+
+
 def test_a_lane_has_a_name_that_says_what_was_run() -> None:
     assert [words.lane(each) for each in ("exact", "run", None)] == ["exact", "calls", ""]
 

@@ -49,7 +49,7 @@ def print_explanation(out: Console, document: Mapping[str, Any]) -> None:
 
 def _print_failures(out: Console, document: Mapping[str, Any]) -> None:
     """Print every requirement that failed, with its worst case."""
-    out.print("\n[bold]Failed requirements[/]")
+    out.print(f"\n[bold]{words.groups_title(document['failures'])}[/]")
     for failure in document["failures"]:
         detail = f": {failure['detail']}" if failure["detail"] else ""
         level = " (SHOULD)" if failure["level"] == "SHOULD" else ""

@@ -38,7 +38,7 @@ def _certificate(document: Mapping[str, Any]) -> Iterator[str]:
         yield fenced("draftproof explain CERTIFICATE.json --script reproduce.py", "sh")
         yield ""
     if missed := words.groups(decisions):
-        yield "### Failed requirements\n"
+        yield f"### {words.groups_title(decisions)}\n"
         yield from (_group(each) for each in missed)
         yield ""
     if found["known_failures"]:

@@ -156,7 +156,7 @@ def _print_missed(out: Console, found: Mapping[str, Any]) -> None:
     """Print the requirements that failed, grouped by reason, and the known failures."""
     groups = words.groups(found["requirements"])
     if groups:
-        out.print("\n[bold]Failed requirements[/]")
+        out.print(f"\n[bold]{words.groups_title(found['requirements'])}[/]")
     for group in groups:
         ids = ", ".join(each["id"] for each in group.decisions)
         first = group.decisions[0]

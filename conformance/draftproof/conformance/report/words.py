@@ -419,6 +419,20 @@ def groups(decisions: Sequence[Mapping[str, Any]]) -> list[Group]:
     return found + [Group(_reason(each), (each,)) for each in missing if each["id"] not in together]
 
 
+def groups_title(decisions: Iterable[Mapping[str, Any]]) -> str:
+    """Return the heading of `groups`: failed requirements, or what is less than that.
+
+    >>> groups_title([{"verdict": "fail", "level": "SHOULD"}])
+    'Failed recommendations'
+    """
+    binding = [each for each in decisions if missed(each) and not warns(each)]
+    if not binding:
+        return "Failed recommendations"
+    if all(each["verdict"] != FAIL for each in binding):
+        return "Requirements without a verdict"
+    return "Failed requirements"
+
+
 _SINGLE = ("law.lossless", "law.reference")
 
 
