@@ -27,7 +27,7 @@ _MATRIX = HOUSE / "adapters/matrix"
 LANES = ("exact", "probe", "sample")
 """The lanes that decide losslessness, strongest first."""
 
-GOOD = ("conforms", "conforms on some cases", "suboptimal")
+GOOD = ("conforms", "no fault found", "suboptimal")
 """The states of a row that conforms."""
 
 BAD = ("lossy", "lossy by design", "does not conform", "fails on every case")

@@ -55,7 +55,7 @@ def told(count: Mapping[str, int]) -> str:
     """Return the numbers of the matrix in the words of the README."""
     return (
         f"Of {sum(count.values())} rows, {count['conforms']} conform, "
-        f"{count['conforms on some cases']} conform on the cases selected for them, "
+        f"{count['no fault found']} show no fault in the cases selected for them, "
         f"{count['suboptimal']} conform but accept fewer tokens than they could, {count['lossy']} "
         f"are lossy, {count['lossy by design']} are lossy by design, "
         f"{count['fails on every case']} fails on every case, "

@@ -79,7 +79,7 @@ SOME = row()["judged"] | {"cases": ["a"], "asked": 1, "planned": 66}
         (row(), "conforms, exact (quick)", "brightgreen"),
         (row(lane="probe"), "conforms, probed (quick)", "brightgreen"),
         (row(lane="sample"), "conforms, sampled (quick)", "yellowgreen"),
-        (row(judged=SOME), "conforms on 1 of 66 cases", "lightgrey"),
+        (row(judged=SOME), "no fault found, 1 of 66 cases run", "lightgrey"),
         (row(algorithm="target_first"), "suboptimal: 50.0% of the optimum", "yellow"),
         (row("does not conform", "fail"), "lossy: distance 0.25", "red"),
         (

@@ -11,7 +11,14 @@ from rich.table import Table
 
 from draftproof.conformance.evidence.grade import OF_LANE
 from draftproof.conformance.report.markdown import in_line, row_of
-from draftproof.conformance.report.states import BELOW_TOKEN, losslessness, share
+from draftproof.conformance.report.states import (
+    BELOW_TOKEN,
+    CONFORMS,
+    ON_SOME,
+    asked,
+    losslessness,
+    share,
+)
 from draftproof.conformance.report.terminal import ruled
 from draftproof.conformance.report.words import certainty
 from draftproof.conformance.requirements.finding import (
@@ -57,7 +64,7 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
         in_line(row["version"]),
         in_line(row["algorithm"]),
         in_line(outcome)
-        if outcome.startswith("conforms") or outcome in _PLAIN
+        if outcome.startswith((CONFORMS, ON_SOME)) or outcome in _PLAIN
         else f"**{outcome}**",
         in_line(row["reason"] or _lossless(row)),
         in_line(_share(row)),
@@ -66,7 +73,7 @@ def _cells(row: Mapping[str, Any]) -> Sequence[str]:
 
 
 def _outcome(row: Mapping[str, Any]) -> str:
-    if row["outcome"] == "conforms":
+    if row["outcome"] == CONFORMS:
         return _conforms(row) + _suboptimal(row)
     is_made_so = row["design"] and row["outcome"] == "does not conform"
     return f"{row['outcome']}, by design" if is_made_so else str(row["outcome"])
@@ -75,13 +82,10 @@ def _outcome(row: Mapping[str, Any]) -> str:
 def _conforms(row: Mapping[str, Any]) -> str:
     """Describe on which cases a row conforms."""
     if not row["judged"]["cases"]:
-        return "conforms"
-    planned, why = row["judged"].get("planned"), row["judged"].get("why")
-    some = f"conforms on {row['judged']['asked']} of {planned} cases" if planned else _ON_SOME
+        return CONFORMS
+    count, why = asked(row), row["judged"].get("why")
+    some = f"{ON_SOME}, {count} run" if count else ON_SOME
     return f"{some}: {why}" if why else some
-
-
-_ON_SOME = "conforms on some cases"
 
 
 def _suboptimal(row: Mapping[str, Any]) -> str:

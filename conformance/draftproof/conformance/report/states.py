@@ -14,14 +14,14 @@ from draftproof.conformance.requirements.finding import (
     UNFETCHED,
 )
 
-CONFORMS, ON_SOME, SUBOPTIMAL = "conforms", "conforms on some cases", "suboptimal"
+CONFORMS, ON_SOME, SUBOPTIMAL = "conforms", "no fault found", "suboptimal"
 LOSSY, BY_DESIGN, FAILS = "lossy", "lossy by design", "does not conform"
 INCONCLUSIVE, UNJUDGED = "inconclusive", "could not be judged"
 
 STATES: Mapping[str, str] = MappingProxyType(
     {
         CONFORMS: "passes every MUST requirement on all cases of its mode",
-        ON_SOME: "passes every MUST requirement on the cases judged; not all cases were judged",
+        ON_SOME: "passes every MUST requirement on the cases that were run, which are not all",
         SUBOPTIMAL: "conforms, and its rule keeps fewer drafted tokens than token verification; "
         "the figure is its expected accepted length as a share of the optimum",
         LOSSY: "its output distribution differs from the target's",
@@ -59,12 +59,12 @@ def state(row: Mapping[str, Any]) -> str:
 
 
 def told(row: Mapping[str, Any]) -> str:
-    """Return the state of a line with its figure: "conforms on 46 of 50 cases"."""
+    """Return the state of a line with its figure: "no fault found, 46 of 50 cases run"."""
     own = state(row)
     if own == ON_SOME:
-        return f"{CONFORMS} on {cases}" if (cases := asked(row)) else ON_SOME
+        return f"{ON_SOME}, {cases} run" if (cases := asked(row)) else ON_SOME
     if own == SUBOPTIMAL:
-        cases = f", on {some}" if (some := asked(row)) else ""
+        cases = f", {some} run" if (some := asked(row)) else ""
         return f"{SUBOPTIMAL}: {share(row):.1%} of the optimum{cases}"
     if own in (LOSSY, BY_DESIGN):
         distance = losslessness(row)["distance"]
