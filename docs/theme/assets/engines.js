@@ -65,6 +65,14 @@
     for (const group of document.querySelectorAll("[data-group]")) {
       group.hidden = !group.querySelector("[data-rows]:not([hidden])");
     }
+    // An engine without a verifier on record has no state, algorithm or lane.
+    const narrowed = states.length || asked.get("algorithm") || asked.get("lane");
+    for (const engine of document.querySelectorAll("[data-whole]")) {
+      const text = engine.textContent.toLowerCase();
+      const named = !asked.get("engine") || asked.get("engine") === engine.dataset.whole;
+      const matched = !narrowed && named && words.every((word) => text.includes(word));
+      engine.hidden = !matched;
+    }
     const told = shown.length === rows.length ? everything : `${shown.length} of ${rows.length} rows match.`;
     const ignored = unknown.length ? ` The address asks for ${unknown.join(" and ")}, which no row has.` : "";
     status.textContent = told + ignored;
