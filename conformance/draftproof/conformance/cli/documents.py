@@ -113,6 +113,29 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
 
 
 @contextmanager
+def errors_of(algorithm: str) -> Iterator[None]:
+    """Turn errors of an algorithm's name or input into usage errors, and exit with 3 for its own.
+
+    What a reference algorithm raises is a defect, and is raised.
+    """
+    from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
+    from draftproof.conformance.protocol.raising import told_of
+    from draftproof.reference.errors import InvalidInput
+    from draftproof.reference.verifiers import ALGORITHMS
+
+    try:
+        yield
+    except (InvalidInput, UnknownAdapter) as error:
+        raise click.UsageError(str(error)) from None
+    except AdapterFailed as error:
+        stop(str(error), 3)
+    except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
+        if algorithm in ALGORITHMS:
+            raise
+        stop(f"{algorithm} raised {told_of(error)}", 3)
+
+
+@contextmanager
 def read_from(file: str) -> Iterator[None]:
     """Turn any error of reading a file into a usage error."""
     try:

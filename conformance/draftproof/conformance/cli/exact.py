@@ -12,15 +12,13 @@ from rich.markup import escape
 from draftproof.conformance.cases.enumerable import require_solvable
 from draftproof.conformance.cli.documents import (
     as_json,
+    errors_of,
     instance_file,
     read_instance,
     show,
-    stop,
     usage_errors,
 )
-from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
-from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.emission import Emission
 from draftproof.reference.errors import InvalidInput, Unsupported
 from draftproof.reference.law import Law
@@ -57,19 +55,11 @@ def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> N
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
-    try:
+    with errors_of(algorithm):
         named = _with_rho(load_algorithm(algorithm), rho)
         _require_enumerable(named, instance)
         with terminal.console(stderr=True).status(escape(f"distribution of {algorithm}")):
             document = _law_document(named, instance)
-    except (InvalidInput, UnknownAdapter) as error:
-        raise click.UsageError(str(error)) from None
-    except AdapterFailed as error:
-        stop(str(error), 3)
-    except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
-        if algorithm in ALGORITHMS:
-            raise
-        stop(f"{algorithm} raised {told_of(error)}", 3)
     show(document, "law", terminal.print_law, as_json=as_json)
 
 

@@ -16,6 +16,7 @@ from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
+    errors_of,
     print_json,
     read_json,
     show,
@@ -24,9 +25,7 @@ from draftproof.conformance.cli.documents import (
     written_to,
 )
 from draftproof.conformance.evidence.whole_file import write_output
-from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
 from draftproof.conformance.protocol.loading import load_algorithm
-from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference import proof
 from draftproof.reference.drafting import SCHEMES
 from draftproof.reference.errors import InvalidInput
@@ -91,24 +90,17 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
     """Prove or refute; print any other outcome and exit."""
     from draftproof.conformance.report import terminal
 
-    try:
-        with terminal.console(stderr=True).status(escape(f"proving {algorithm}")) as status:
-
-            def watch(cells: int) -> None:
-                status.update(escape(f"proving {algorithm}: {cells} cells"))
-
-            return proof.prove(load_algorithm(algorithm), watch=watch, **shape)
-    except (InvalidInput, UnknownAdapter) as error:
-        raise click.UsageError(str(error)) from None
-    except AdapterFailed as error:
-        stop(str(error), 3)
-    except (ArithmeticError, LookupError, ValueError) as error:
-        if algorithm in ALGORITHMS:
-            raise
-        stop(f"{algorithm} raised {told_of(error)}", 3)
-    except Unproven as error:
-        echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
-        sys.exit(4)
+    proving = escape(f"proving {algorithm}")
+    with errors_of(algorithm), terminal.console(stderr=True).status(proving) as status:
+        try:
+            return proof.prove(
+                load_algorithm(algorithm),
+                watch=lambda cells: status.update(f"{proving}: {cells} cells"),
+                **shape,
+            )
+        except Unproven as error:
+            echo(f"Neither proved nor refuted: {shorten(str(error), 600)}", err=True)
+            sys.exit(4)
 
 
 def _print_refutation(found: Refutation, *, as_json: bool) -> NoReturn:
