@@ -116,18 +116,23 @@ _TOOK = "seconds"
 @pytest.fixture(autouse=True)
 def path_kept() -> Iterator[None]:
     """Let no test find modules of another's folder, which loading an adapter makes importable."""
-    before = sys.path[:]
     yield
-    if sys.path != before:
-        sys.path[:] = before
+    # What a module's fixture loads is there before its first test begins.
+    if sys.path != _PATH:
+        sys.path[:] = _PATH
         found = {name: getattr(module, "__file__", None) for name, module in sys.modules.items()}
         for name, file in found.items():
             if file is not None and file.startswith(gettempdir()):
                 del sys.modules[name]
 
 
+_PATH: list[str] = []
+"""The path when all tests are collected."""
+
+
 def pytest_collection_finish() -> None:
     """Keep what was collected out of all later searches among live objects: it stays."""
+    _PATH[:] = sys.path
     gc.collect()
     gc.freeze()
 

@@ -95,7 +95,8 @@ def _recounted(evidence: Evidence) -> int:
     header = evidence.header
     campaign, declared = campaign_of(header), declared_in(header)
     tasks = tasks_of(campaign, declared)
-    terms = terms_of(campaign, tasks)
+    is_alone = any(record.get("alone", False) for record in evidence.records)
+    terms = replace(terms_of(campaign, tasks), alone=is_alone)
     asked = [(task.case, list(task.requirements), list(task.lanes)) for task in tasks]
     cases = [record for record in evidence.records if record["record"] == "case"]
     if asked != [(each["case"], each["requirements"], each["lanes"]) for each in cases]:
