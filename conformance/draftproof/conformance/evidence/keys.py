@@ -12,7 +12,7 @@ from __future__ import annotations
 import os
 import platform
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache, partial
 from hashlib import sha256
@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from draftproof.conformance.evidence.closure import digest
 from draftproof.conformance.evidence.identity import processor
-from draftproof.reference.rational import Rational
+from draftproof.reference.rational import ZERO, Rational
 from draftproof.reference.verifiers import ALGORITHMS
 
 if TYPE_CHECKING:  # what these import takes seconds, and keys are looked up before
@@ -88,34 +88,52 @@ def tree_root(leaves: Sequence[str]) -> str:
     return level[0]
 
 
-def content(value: Any) -> Iterator[str]:
-    """Yield the parts of a value as words, which differ if values differ.
+def content(value: Any) -> list[str]:
+    """Return the parts of a value as words, which differ if values differ.
 
     Raises `TypeError` for a value of an unsupported type.
     """
-    if is_dataclass(value) and not isinstance(value, type):
-        yield f"{type(value).__qualname__}("
-        for each in fields(value):
-            yield from content(getattr(value, each.name))
-        yield ")"
-    elif isinstance(value, partial):
-        yield from content((value.func, value.args, value.keywords))
-    elif isinstance(value, Mapping):
-        yield "{"
-        for key, each in value.items():
-            yield from content((key, each))
-        yield "}"
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield "["
-        for each in sorted(value, key=repr) if isinstance(value, (set, frozenset)) else value:
-            yield from content(each)
-        yield "]"
-    elif value is None or isinstance(value, (bool, int, float, str, Rational)):
-        yield f"{type(value).__name__} {value!r}"
+    words: list[str] = []
+    _tell(value, words.append)
+    return words
+
+
+def _tell(value: Any, say: Callable[[str], None]) -> None:
+    """Say the parts of a value. A campaign has millions, most of them numbers."""
+    kind = type(value)
+    if kind in _WORDS:
+        say(f"{kind.__name__} {value!r}")
+    elif (whole := _parts(value)) is not None:
+        begin, parts, end = whole
+        say(begin)
+        for part in parts:
+            _tell(part, say)
+        say(end)
+    elif isinstance(value, (int, float, str, Rational)):
+        say(f"{kind.__name__} {value!r}")
     elif callable(value) and hasattr(value, "__qualname__"):
-        yield f"{value.__module__}.{value.__qualname__}"
+        say(f"{value.__module__}.{value.__qualname__}")
     else:
-        raise TypeError(f"a {type(value).__name__} has no content that can be hashed: {value!r}")
+        raise TypeError(f"a {kind.__name__} has no content that can be hashed: {value!r}")
+
+
+def _parts(value: Any) -> tuple[str, Iterable[Any], str] | None:
+    """Return the parts of a value between two brackets, None if it has none."""
+    if isinstance(value, (list, tuple)):
+        return "[", value, "]"
+    if is_dataclass(value) and not isinstance(value, type):
+        return f"{type(value).__qualname__}(", (getattr(value, f.name) for f in fields(value)), ")"
+    if isinstance(value, Mapping):
+        return "{", value.items(), "}"
+    if isinstance(value, (set, frozenset)):
+        return "[", sorted(value, key=repr), "]"
+    if isinstance(value, partial):
+        return "[", (value.func, value.args, value.keywords), "]"
+    return None
+
+
+_WORDS = frozenset({bool, float, int, str, type(None), type(ZERO)})
+"""Types of nearly all parts, each told by its name and what it is."""
 
 
 def _module(call: Callable[..., Any]) -> str:
