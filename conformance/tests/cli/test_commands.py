@@ -162,6 +162,52 @@ def test_compare_tables_every_algorithm_that_fits(tmp_path: Path) -> None:
     assert "does not fit: token, block, greedy_block, spechub, greedy_draft" in printed
 
 
+OWN = """
+from draftproof.reference.emission import emission
+
+def nothing(drafts, instance, chance):
+    return emission(drafts, (), chance.draw(instance.target(())))
+
+def broken(drafts, instance, chance):
+    return 1 / 0
+"""
+
+
+def test_compare_takes_functions_of_ones_own(tmp_path: Path, two: str) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    ran = draftproof("compare", two, "./own.py:nothing", "--json", cwd=tmp_path)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    document = json.loads(ran.stdout)
+    validate(document, "compare")
+    last = document["algorithms"][-1]
+    assert last == {
+        "algorithm": "./own.py:nothing",
+        "stateful": False,
+        "lossless": True,
+        "expected_accepted": "0",
+        "share": "0",
+    }
+    assert "token" in {row["algorithm"] for row in document["algorithms"]}
+
+
+@pytest.mark.parametrize(
+    ("name", "code", "told"),
+    [
+        ("./own.py:broken", 3, "Error: ./own.py:broken raised ZeroDivisionError"),
+        ("./own.py:other", 2, "own.py has no attribute 'other'"),
+        ("token", 2, "token is compared anyway: name only functions of your own"),
+        ("tokn", 2, "unknown algorithm 'tokn', did you mean 'token'?"),
+    ],
+)
+def test_compare_says_what_is_wrong_with_a_function(
+    tmp_path: Path, two: str, name: str, code: int, told: str
+) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    ran = draftproof("compare", two, name, cwd=tmp_path)
+    assert (ran.returncode, ran.stdout) == (code, "")
+    assert told in ran.stderr
+
+
 def test_optimum_has_a_certificate_that_ten_lines_check(tmp_path: Path, two: str) -> None:
     ran = draftproof("optimum", two, "--json", cwd=tmp_path)
     document = json.loads(ran.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -80,20 +81,26 @@ def optimum(instance_file: str, as_json: bool) -> None:
 
 @click.command()
 @instance_file
+@click.argument("functions", nargs=-1, metavar="[./FILE.py:FUNCTION]...")
 @as_json
-def compare(instance_file: str, as_json: bool) -> None:
-    """Compare every algorithm that fits an instance with the optima ("-" reads standard input)."""
+def compare(instance_file: str, functions: Sequence[str], as_json: bool) -> None:
+    """Compare every algorithm that fits an instance, and your own functions, with the optima.
+
+    "-" reads the instance from standard input.
+    """
     from draftproof.conformance.report import terminal
 
     instance = read_instance(instance_file)
+    own = [_own(name) for name in functions]
     with usage_errors(InvalidInput), terminal.console(stderr=True).status("optima"):
         require_solvable(instance)
         optima = {"stateless": stateless(instance).value, "stateful": stateful(instance).value}
     fitting = [a for a in ALGORITHMS.values() if _misfit(a, instance) is None]
-    rows = [
-        _compared(algorithm, instance, optima)
-        for algorithm in terminal.shown_progress(fitting, len(fitting), "compare")
-    ]
+    rows = []
+    asked = [*own, *fitting]
+    for algorithm in terminal.shown_progress(asked, len(asked), "compare"):
+        with errors_of(algorithm.name):
+            rows.append(_compared(algorithm, instance, optima))
     document = {
         "algorithms": sorted(rows, key=lambda row: -rational(row["expected_accepted"])),
         "optimum": {kind: str(value) for kind, value in optima.items()},
@@ -104,6 +111,14 @@ def compare(instance_file: str, as_json: bool) -> None:
         ],
     }
     show(document, "compare", terminal.print_comparison, as_json=as_json)
+
+
+def _own(name: str) -> Algorithm:
+    """Return a function of the user's. An algorithm of the reference is a usage error."""
+    if name in ALGORITHMS:
+        raise click.UsageError(f"{name} is compared anyway: name only functions of your own")
+    with errors_of(name):
+        return load_algorithm(name)
 
 
 def _with_rho(algorithm: Algorithm, rho: str | None) -> Algorithm:
