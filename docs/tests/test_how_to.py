@@ -20,6 +20,7 @@ from telling import blocks, happens
 
 from draftproof.conformance import pytest_plugin
 from draftproof.conformance.museum.mutants import MUTANTS
+from draftproof.reference.proof import CLAIMS
 from draftproof.spec import requirements
 
 HOW_TO = HOUSE / "docs" / "pages" / "how-to"
@@ -72,6 +73,11 @@ def test_certify_your_engine(programs: Path, tmp_path: Path) -> None:
 
 def test_bring_an_algorithm(programs: Path, tmp_path: Path) -> None:
     assert happens(page("bring-an-algorithm"), tmp_path, programs) == 0
+
+
+def test_every_claim_that_can_be_proved_is_explained() -> None:
+    told = re.findall(r"^\| `(\w+)` \| ", page("bring-an-algorithm"), re.M)
+    assert told == [*CLAIMS]
 
 
 def test_is_my_server_lossless(programs: Path, tmp_path: Path) -> None:
