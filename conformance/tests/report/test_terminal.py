@@ -8,6 +8,7 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
+from draftproof.conformance.report import terminal
 from draftproof.conformance.report.terminal import (
     console,
     print_catalogue,
@@ -65,6 +66,17 @@ def test_progress_is_silent_where_there_is_no_terminal(
 ) -> None:
     assert list(shown_progress([1, 2, 3], 3, "[title]")) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")
+
+
+def test_the_log_of_a_ci_system_has_a_line_a_minute(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    # A step is done every 25 seconds.
+    clock = iter(range(0, 1000, 25))
+    monkeypatch.setattr(terminal, "monotonic", lambda: next(clock))
+    assert list(shown_progress(range(8), 8, "[title]")) == [*range(8)]
+    assert capsys.readouterr() == ("", "[title]: 3 of 8 after 1 min\n[title]: 6 of 8 after 2 min\n")
 
 
 def test_a_broken_pipe_is_not_a_verdict() -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
 from fractions import Fraction
 from pathlib import Path
+from time import monotonic
 from typing import IO, Any
 
 from rich import box
@@ -82,8 +84,14 @@ def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
 
 
 def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any]:
-    """Iterate with a progress bar on the terminal's error stream, without one elsewhere."""
+    """Iterate with a progress bar on the terminal's error stream.
+
+    In the log of a CI system (variable CI), a line is printed every minute; elsewhere, nothing is.
+    """
     errors = console(stderr=True)
+    if not errors.is_terminal and os.environ.get("CI"):
+        yield from _told_by_the_minute(errors, steps, count, title)
+        return
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -94,6 +102,22 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
     )
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         yield from bar.track(steps, total=count, description=escape(title))
+
+
+def _told_by_the_minute(
+    errors: Console, steps: Iterable[Any], count: int, title: str
+) -> Iterator[Any]:
+    begin = told = monotonic()
+    for number, step in enumerate(steps, 1):
+        now = monotonic()
+        if now - told >= _MINUTE:
+            told = now
+            minutes = (now - begin) / _MINUTE
+            errors.print(f"{escape(title)}: {number} of {count} after {minutes:.0f} min")
+        yield step
+
+
+_MINUTE = 60
 
 
 def print_certificate(
