@@ -149,7 +149,11 @@ def test_every_engine_has_a_row_with_a_chip_for_each_method() -> None:
         shown[engine] = [text_of(each) for each in re.findall(r"<li .*?</li>", group, re.S)]
     newest = {row["method"]: row for row in ROWS}
     assert shown == {
-        engine: [f"{m} {row['words']}" for m, row in newest.items() if row["engine"] == engine]
+        engine: [
+            f"{method} {row['version']} {row['words']}"
+            for method, row in newest.items()
+            if row["engine"] == engine
+        ]
         for engine in dict.fromkeys(row["engine"] for row in ROWS)
     }
 
