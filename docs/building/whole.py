@@ -36,6 +36,8 @@ class Speculation:
     state: str
     """A state of the matrix."""
     words: str
+    reason: str = ""
+    """Reason for not running it."""
 
 
 def speculations() -> dict[str, dict[str, list[Speculation]]]:
@@ -53,7 +55,7 @@ def speculations() -> dict[str, dict[str, list[Speculation]]]:
         )
         verdict, version = worst["verdict"], worst.get("version", "")
         if verdict == "not run":
-            own = Speculation(each["method"], CANNOT_RUN, f"not run: {worst['reason']}")
+            own = Speculation(each["method"], CANNOT_RUN, verdict, worst["reason"])
         else:
             own = Speculation(each["method"], verdict, f"{verdict}: distance {_distance(worst)}")
         build = f"{each['engine']} {version}".strip()

@@ -189,6 +189,12 @@ def test_what_a_row_says_is_neither_markdown_nor_html(monkeypatch: pytest.Monkey
     assert "\n\n" not in page
 
 
+@pytest.mark.parametrize("state", [*engines.GOOD, *engines.BAD])
+def test_every_verdict_has_a_colour(state: str) -> None:
+    css = (HOUSE / "docs/theme/assets/engines.css").read_text(encoding="utf-8")
+    assert len(re.findall(rf"\.{state.replace(' ', '-')}\b(?!-)", css)) >= 2
+
+
 def test_every_state_is_explained() -> None:
     assert engines.meanings().count("\n:   ") == len(STATES)
     assert "lossy\n:   its output distribution differs from the target's" in engines.meanings()
