@@ -1,8 +1,8 @@
 """Terms of all tests: kernels are interpreted, torch keeps to one thread, skips are counted.
 
 Each test is marked by the seconds that it took when all were measured: `slow` ones are not of
-`make check`, `nightly` ones not of `make test`. What nobody has measured is run every time, and so
-is the quickest test of each module.
+`make check`, `nightly` ones not of `make test`, unless they are marked `always`. What nobody has
+measured is run every time, and so is the quickest test of each module.
 """
 
 from __future__ import annotations
@@ -63,7 +63,8 @@ def pytest_collection_modifyitems(items: Sequence[pytest.Item]) -> None:
         if item is quickest[item.path]:
             continue
         for mark, limit in MARKS.items():
-            if took.get(item.nodeid, 0) >= limit:
+            is_kept = mark == "nightly" and item.get_closest_marker("always")
+            if took.get(item.nodeid, 0) >= limit and not is_kept:
                 item.add_marker(mark)
 
 

@@ -50,6 +50,7 @@ def found(name: str) -> dict[str, Any]:
     return document["predicate"]["draftproof"]  # type: ignore[no-any-return]  # schema
 
 
+@pytest.mark.always
 @pytest.mark.parametrize("name", NAMES)
 def test_every_form_is_certified_by_the_code_that_is_here(name: str) -> None:
     """`make certificates` judges again what has changed; the store knows the rest."""
