@@ -151,6 +151,15 @@ def test_what_reaches_beyond_closes_the_trace(here: Path, code: str, told: str) 
     assert read_by(code).closed == told
 
 
+def test_a_fork_of_the_suite_is_none_of_the_program(here: Path) -> None:
+    """One requirement asks a process and its fork; a program that forks is told so (above)."""
+    found = read_by(
+        "from draftproof.conformance.requirements._defaults import _forked\n"
+        "with _forked(lambda: 1) as result: assert result() == 1"
+    )
+    assert not found.closed
+
+
 def test_what_is_no_file_closes_the_trace(here: Path) -> None:
     os.mkfifo(here / "pipe")
     code = f"import os; os.close(os.open({str(here / 'pipe')!r}, os.O_RDONLY | os.O_NONBLOCK))"
