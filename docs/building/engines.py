@@ -19,8 +19,20 @@ from building.pages import HOUSE
 from building.whole import speculations
 from draftproof.conformance.report.badge import drawn, row_badge
 from draftproof.conformance.report.plain import json_text, plain
-from draftproof.conformance.report.states import STATES, losslessness, share, state, told
-from draftproof.conformance.requirements.finding import FAIL
+from draftproof.conformance.report.states import (
+    BY_DESIGN,
+    CONFORMS,
+    FAILS,
+    LOSSY,
+    ON_SOME,
+    STATES,
+    SUBOPTIMAL,
+    losslessness,
+    share,
+    state,
+    told,
+)
+from draftproof.conformance.requirements.finding import FAIL, FAILS_EVERYWHERE
 from draftproof.spec import validate
 
 _MATRIX = HOUSE / "adapters/matrix"
@@ -28,10 +40,10 @@ _MATRIX = HOUSE / "adapters/matrix"
 LANES = ("exact", "probe", "sample")
 """The lanes that decide losslessness, strongest first."""
 
-GOOD = ("conforms", "no fault found", "suboptimal")
+GOOD = (CONFORMS, ON_SOME, SUBOPTIMAL)
 """The states of a row that conforms."""
 
-BAD = ("lossy", "lossy by design", "does not conform", "fails on every case")
+BAD = (LOSSY, BY_DESIGN, FAILS, FAILS_EVERYWHERE)
 """The states of a row with a fault."""
 
 

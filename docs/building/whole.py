@@ -30,7 +30,7 @@ _WORST_FIRST = ("does not conform", "not run", "conforms")
 
 @dataclass(frozen=True)
 class Speculation:
-    """What a released engine did with one way to draft, the worst of its checkpoints."""
+    """Outcome of one way to draft in a released engine, the worst of its checkpoints."""
 
     method: str
     state: str
@@ -41,7 +41,7 @@ class Speculation:
 
 
 def speculations() -> dict[str, dict[str, list[Speculation]]]:
-    """Return what whole engines did, by engine as the matrix names it, and by build and version.
+    """Return the outcomes of whole engines, by name in the matrix, then by build and version.
 
     Modified engines, and runs without speculation, are left out.
     """

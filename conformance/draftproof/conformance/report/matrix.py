@@ -15,8 +15,8 @@ from draftproof.conformance.report.states import (
     BELOW_TOKEN,
     CONFORMS,
     ON_SOME,
-    asked,
     losslessness,
+    passed,
     share,
 )
 from draftproof.conformance.report.terminal import ruled
@@ -80,12 +80,9 @@ def _outcome(row: Mapping[str, Any]) -> str:
 
 
 def _conforms(row: Mapping[str, Any]) -> str:
-    """Describe on which cases a row conforms."""
-    if not row["judged"]["cases"]:
-        return CONFORMS
-    count, why = asked(row), row["judged"].get("why")
-    some = f"{ON_SOME}, {count} run" if count else ON_SOME
-    return f"{some}: {why}" if why else some
+    """Describe on which cases a row conforms, and why not on all."""
+    why = row["judged"].get("why") if row["judged"]["cases"] else None
+    return f"{passed(row)}: {why}" if why else passed(row)
 
 
 def _suboptimal(row: Mapping[str, Any]) -> str:

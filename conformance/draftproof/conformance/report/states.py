@@ -62,7 +62,7 @@ def told(row: Mapping[str, Any]) -> str:
     """Return the state of a line with its figure: "no fault found, 46 of 50 cases run"."""
     own = state(row)
     if own == ON_SOME:
-        return f"{ON_SOME}, {cases} run" if (cases := asked(row)) else ON_SOME
+        return passed(row)
     if own == SUBOPTIMAL:
         cases = f", {some} run" if (some := asked(row)) else ""
         return f"{SUBOPTIMAL}: {share(row):.1%} of the optimum{cases}"
@@ -70,6 +70,13 @@ def told(row: Mapping[str, Any]) -> str:
         distance = losslessness(row)["distance"]
         return own if distance is None else f"{own}: distance {distance:.2g}"
     return own
+
+
+def passed(row: Mapping[str, Any]) -> str:
+    """Return the outcome of a line without a fault, with the number of its cases if not all."""
+    if not row["judged"]["cases"]:
+        return CONFORMS
+    return f"{ON_SOME}, {cases} run" if (cases := asked(row)) else ON_SOME
 
 
 def asked(row: Mapping[str, Any]) -> str:
