@@ -55,8 +55,10 @@ class Refutation:
     def __str__(self) -> str:
         if self.reason:
             return f"{self.claim.algorithm} fails: {self.reason}"
+        is_text = isinstance(self.outcome, tuple)
+        found = f"the text {self.outcome} has probability" if is_text else f"{self.outcome} is"
         return (
-            f"not {self.claim.statement}: {self.outcome} has {self.observed}, "
+            f"it is false that {self.claim.statement}: {found} {self.observed}, "
             f"required is {self.required}"
         )
 
