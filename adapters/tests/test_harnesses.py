@@ -5,13 +5,14 @@ from __future__ import annotations
 import shlex
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 
-from draftproof.conformance.protocol.adapter import Request
+from draftproof.conformance.protocol.adapter import AdapterFailed, Request
 from draftproof.conformance.protocol.harness import HarnessError
 from draftproof.conformance.protocol.loading import load_adapter
 from draftproof.conformance.run.certify import certify
@@ -39,6 +40,20 @@ def javascript() -> str:
     return f"harness:node {shlex.quote(str(EXAMPLES / 'javascript' / 'block.mjs'))}"
 
 
+PYTHON = EXAMPLES / "python"
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """The example whose engine has an environment of its own; here it is that of the tests."""
+    return served("verifier.py", "Probed")
+
+
+def served(file: str, *names: str) -> str:
+    command = [sys.executable, str(PYTHON / "serve.py"), str(PYTHON / file), *names]
+    return f"harness:{shlex.join(command)}"
+
+
 @pytest.fixture(scope="module")
 def rust(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The Rust example, which must compile without a warning."""
@@ -56,7 +71,7 @@ def example(request: pytest.FixtureRequest) -> str:
     return str(request.getfixturevalue(request.param))
 
 
-every = pytest.mark.parametrize("example", ["c", "javascript", "rust"], indirect=True)
+every = pytest.mark.parametrize("example", ["c", "javascript", "python", "rust"], indirect=True)
 
 
 def missed(report: Any) -> dict[str, str]:
@@ -82,6 +97,47 @@ def test_the_c_example_conforms_on_the_sample_lane(c: str) -> None:
     assert missed(report) == {}
     (law,) = (each for each in report.decisions if each.requirement.id == "law.reference")
     assert (law.verdict, law.worst.lane) == ("pass", "sample")
+
+
+def test_the_python_example_conforms_on_the_sample_lane() -> None:
+    """A false alarm has probability 1e-9."""
+    report = certify(served("verifier.py", "Sampled"), mode="quick", lanes=("sample",))
+    assert missed(report) == {}
+    (law,) = (each for each in report.decisions if each.requirement.id == "law.reference")
+    assert (law.verdict, law.worst.lane) == ("pass", "sample")
+
+
+def test_the_python_example_needs_no_draftproof() -> None:
+    lines = (
+        "import runpy, sys",
+        "sys.modules['draftproof'] = None",
+        f"sys.argv = ['serve.py', {str(PYTHON / 'verifier.py')!r}, 'Probed']",
+        f"runpy.run_path({str(PYTHON / 'serve.py')!r}, run_name='__main__')",
+    )
+    command = shlex.join([sys.executable, "-c", "; ".join(lines)])
+    result = load_adapter(f"harness:{command}").verify(asked())
+    assert result.next_token.tolist() == [0]
+
+
+@pytest.mark.parametrize(
+    ("names", "message"),
+    [
+        (("verifier.py",), "usage: serve.py FILE NAME"),
+        (("gone.py", "Probed"), "gone.py is no file of Python"),
+        (("verifier.py", "Gone"), "verifier.py defines no Gone"),
+    ],
+)
+def test_the_python_example_says_what_it_cannot_serve(names: tuple[str], message: str) -> None:
+    with pytest.raises(AdapterFailed, match=message):
+        load_adapter(served(*names))
+
+
+def test_what_an_engine_prints_does_not_reach_the_protocol(tmp_path: Path) -> None:
+    source = (PYTHON / "verifier.py").read_text(encoding="utf-8")
+    loud = 'import os\nprint("hello")\nos.system("echo from a process")\n'
+    (tmp_path / "loud.py").write_text(loud + source, encoding="utf-8")
+    loud_one = served(str(tmp_path / "loud.py"), "Probed")
+    assert load_adapter(loud_one).verify(asked()).next_token.tolist() == [0]
 
 
 def asked(**changes: Any) -> Request:
