@@ -134,6 +134,8 @@ def _row(row: Mapping[str, Any], change: str | None) -> dict[str, Any]:
                 ("No verdict", row["reason"]),
                 ("Cause", row["cause"]),
                 ("Design", row["design"]),
+                ("Drafts", row.get("certain")),
+                ("Unreachable", row.get("unreachable")),
                 ("Not all cases", judged.get("why")),
                 ("Stubbed", row["note"]),
             )
@@ -216,6 +218,9 @@ def _changes(versions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 def _change(earlier: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str:
     before = earlier[-1]
     was, now = _fault(before), _fault(row)
+    if now == was and {state(row), state(before)} == {LOSSY, BY_DESIGN}:
+        documented = "now documented" if state(row) == BY_DESIGN else "not documented any more"
+        return f"unchanged since {before['version']}, {documented}"
     if now == was and state(row) == state(before):
         return f"unchanged since {before['version']}"
     if was and state(row) in GOOD:
@@ -230,8 +235,14 @@ def _change(earlier: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str
 
 
 def _fault(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what tells faults apart: the state and its figures; empty where there is no fault."""
+    """Return what tells faults apart, whoever knows of them; empty where there is no fault."""
     if state(row) not in BAD:
         return ()
     known = share(row)
-    return (state(row), told(row), "" if known is None else f"{known:.3f}")
+    name = LOSSY if state(row) == BY_DESIGN else state(row)
+    distance = losslessness(row)["distance"] if name == LOSSY else None
+    return (
+        name,
+        "" if distance is None else f"{distance:.2g}",
+        "" if known is None else f"{known:.3f}",
+    )

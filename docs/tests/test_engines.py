@@ -53,11 +53,19 @@ def test_versions_tell_a_fault_its_fix_and_its_return() -> None:
     block = [row for row in ROWS if row["method"] == "vllm-ascend-block"]
     assert [(row["version"], row["words"], row["change"]) for row in block] == [
         ("0.13.0", "lossy: distance 0.44", "first version judged"),
-        ("0.18.0", "lossy: distance 0.44", "unchanged since 0.13.0"),
-        ("0.19.1rc1", "lossy: distance 0.071", "fault of 0.18.0 fixed, a different fault found"),
-        ("0.20.2rc1", "lossy: distance 0.44", "fault of 0.18.0 returns"),
-        ("0.23.0", "lossy: distance 0.44", "unchanged since 0.20.2rc1"),
-        ("0.26.0rc1", "lossy: distance 0.44", "unchanged since 0.23.0"),
+        ("0.18.0", "lossy, unreachable: distance 0.44", "unchanged since 0.13.0"),
+        (
+            "0.19.1rc1",
+            "lossy, unreachable: distance 0.071",
+            "fault of 0.18.0 fixed, a different fault found",
+        ),
+        ("0.20.2rc1", "lossy, unreachable: distance 0.44", "fault of 0.18.0 returns"),
+        (
+            "0.23.0",
+            "lossy by design: distance 0.44",
+            "unchanged since 0.20.2rc1, now documented",
+        ),
+        ("0.26.0rc1", "lossy by design: distance 0.44", "unchanged since 0.23.0"),
     ]
     assert BY_NAME["eagle@cb7e084"]["change"] == "fault of 08b3e5c fixed"
     assert BY_NAME["gpt-fast@6ecad9b"]["change"] == "fault introduced after bc04265"

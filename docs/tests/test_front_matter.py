@@ -43,6 +43,7 @@ def test_so_many_there_are() -> None:
 
 def test_the_rows_are_counted() -> None:
     assert told(glance.counted(record())) in " ".join(README.split())
+    assert sum(bool(row["unreachable"]) for row in record()) == 4
 
 
 def test_a_matrix_with_another_outcome_would_be_seen() -> None:
@@ -56,8 +57,9 @@ def told(count: Mapping[str, int]) -> str:
     return (
         f"Of {sum(count.values())} rows, {count['conforms']} conform, "
         f"{count['no fault found']} show no fault in the cases selected for them, "
-        f"{count['suboptimal']} conform but accept fewer tokens than they could, {count['lossy']} "
-        f"are lossy, {count['lossy by design']} are lossy by design, "
+        f"{count['suboptimal']} conform but keep fewer sampled drafts than they could, "
+        f"{count['lossy']} are lossy (users of the release cannot reach 4 of these), "
+        f"{count['lossy by design']} are lossy by design, "
         f"{count['fails on every case']} fails on every case, "
         f"{count['cannot run here']} cannot run here, and "
         f"{count['could not be fetched']} could not be fetched."

@@ -19,7 +19,8 @@ def decision(identity: str, verdict: str, **own: Any) -> Row:
 def judged(outcome: str, verdict: str = "pass", distance: float | None = 1e-8, **own: Any) -> Row:
     """A line that the exact lane judged, with changes of the line or of its judgement."""
     row = {"name": "x@1", "algorithm": "token", "outcome": outcome, "design": None}
-    row |= {name: own.pop(name) for name in ("algorithm", "design") if name in own}
+    apart = ("algorithm", "design", "certain", "unreachable")
+    row |= {name: own.pop(name) for name in apart if name in own}
     lossless = decision("law.lossless", verdict, distance=distance, lanes=["exact"])
     known: Row = {"mode": "quick", "cases": [], "asked": None, "planned": None, "lengths": None}
     return {**row, "judged": {**known, "requirements": [lossless], **own}}
@@ -47,8 +48,18 @@ HALF: dict[str, Any] = {"lengths": {"observed": 0.5, "optimum": 1.0}}
             "suboptimal: 50.0% of the optimum, 46 of 50 cases run",
         ),
         (judged("conforms", algorithm="target_first"), "conforms", "conforms"),
+        (
+            judged("conforms", algorithm="target_first", certain="It takes the likeliest.", **HALF),
+            "conforms",
+            "conforms",
+        ),
         (judged("does not conform", "fail", 0.4351), "lossy", "lossy: distance 0.44"),
         (judged("does not conform", "fail", None), "lossy", "lossy"),
+        (
+            judged("does not conform", "fail", 0.4351, unreachable="Nobody calls it."),
+            "lossy",
+            "lossy, unreachable: distance 0.44",
+        ),
         (
             judged("does not conform", "fail", 0.5, design="It says so."),
             "lossy by design",

@@ -77,6 +77,10 @@ class MatrixRow:
     """The stubs for parts of the engine that the verifier would use."""
     design: str = ""
     """The documented design that makes the verifier lossy, so that the loss is not a fault."""
+    certain: str = ""
+    """The reason why the engine's drafts are certain, so that it loses nothing by its rule."""
+    unreachable: str = ""
+    """The reason why no user of the release reaches the verifier."""
     cause: str = ""
     """The cause of its fault, if it has a fault and the cause is known."""
     report: str = ""
@@ -234,7 +238,10 @@ def line(found: JudgedRow) -> dict[str, Any]:
     """Return a line of the matrix, following the schema of its file."""
     row = found.row
     told = {name: vars(row)[name] for name in ("name", "engine", "version", "algorithm")}
-    told |= {name: vars(row)[name] or None for name in ("note", "design", "cause", "report")}
+    told |= {
+        name: vars(row)[name] or None
+        for name in ("note", "design", "certain", "unreachable", "cause", "report")
+    }
     if found.certificate is None:
         return {**told, "outcome": found.outcome, "reason": found.reason, "judged": None}
     said = found.certificate["predicate"]["draftproof"]

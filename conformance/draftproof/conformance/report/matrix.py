@@ -87,11 +87,9 @@ def _conforms(row: Mapping[str, Any]) -> str:
 
 def _suboptimal(row: Mapping[str, Any]) -> str:
     """Describe what the optimum would keep, for rules below token verification."""
-    lengths = row["judged"]["lengths"]
-    if row["algorithm"] not in BELOW_TOKEN or not lengths or not lengths["observed"]:
+    if row["algorithm"] not in BELOW_TOKEN or not (known := share(row)):
         return ""
-    times = lengths["optimum"] / lengths["observed"]
-    return f"; suboptimal: a lossless rule can keep {times:.2f} times as many drafted tokens"
+    return f"; suboptimal: a lossless rule can keep {1 / known:.2f} times as many drafted tokens"
 
 
 def _lossless(row: Mapping[str, Any]) -> str:

@@ -22,8 +22,9 @@ STATES: Mapping[str, str] = MappingProxyType(
     {
         CONFORMS: "passes every MUST requirement on all cases of its mode",
         ON_SOME: "passes every MUST requirement on the cases that were run, which are not all",
-        SUBOPTIMAL: "conforms, and its rule keeps fewer drafted tokens than token verification; "
-        "the figure is its expected accepted length as a share of the optimum",
+        SUBOPTIMAL: "conforms, and keeps fewer of the tokens that its draft model samples than "
+        "token verification would; the figure is its expected accepted length as a share of the "
+        "optimum",
         LOSSY: "its output distribution differs from the target's",
         BY_DESIGN: "lossy, and documented as lossy by its own project",
         FAILS: "lossless on its cases, and fails another MUST requirement",
@@ -39,7 +40,8 @@ STATES: Mapping[str, str] = MappingProxyType(
 
 BELOW_TOKEN = frozenset({"target_first", "naive_tree"})
 """Algorithms that sample the target first: they keep sum p q of a draft, for all p and q, and token
-verification keeps sum min(p, q) (the ledger's target_first.value and naive_tree.value)."""
+verification keeps sum min(p, q) (the ledger's target_first.value and naive_tree.value). The two are
+equal for a draft that is certain."""
 
 
 def state(row: Mapping[str, Any]) -> str:
@@ -68,7 +70,8 @@ def told(row: Mapping[str, Any]) -> str:
         return f"{SUBOPTIMAL}: {share(row):.1%} of the optimum{cases}"
     if own in (LOSSY, BY_DESIGN):
         distance = losslessness(row)["distance"]
-        return own if distance is None else f"{own}: distance {distance:.2g}"
+        said = f"{own}, unreachable" if row.get("unreachable") else own
+        return said if distance is None else f"{said}: distance {distance:.2g}"
     return own
 
 
@@ -93,7 +96,12 @@ def losslessness(row: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def share(row: Mapping[str, Any]) -> float | None:
-    """Return E[accepted length] as a share of the optimum, None where it is not known."""
+    """Return E[accepted length] as a share of the optimum, None where it is not known.
+
+    The cases sample their drafts, so the share says nothing of an engine whose drafts are certain.
+    """
+    if row.get("certain"):
+        return None
     lengths = row["judged"] and row["judged"]["lengths"]
     if not lengths or not lengths["optimum"]:
         return None
