@@ -212,7 +212,7 @@ def test_what_the_pages_install_is_what_the_action_installs(pip: Path) -> None:
     command = ["bash", f"{HOUSE}/locks/install.sh", "torch,dask"]
     subprocess.run(command, cwd=pip, env={**os.environ, "PATH": path}, check=True)
     assert installed(pip)[1] == f"{LAST}[torch,dask] @ {WHEEL}"
-    for page in ("first-certificate.md", "how-to/cluster.md", "engines.md"):
+    for page in ("first-certificate.md", "how-to/cluster.md", "engines/index.md"):
         text = (HOUSE / "docs/pages" / page).read_text(encoding="utf-8")
         assert "bash locks/install.sh " in text
         assert "--constraint constraints.txt '." not in text

@@ -25,6 +25,8 @@ _ENGINES = {
 }
 """Names of the engines in the matrix, by the environments of whole engines."""
 
+_COLUMNS = ["speculation", "checkpoint", "version", "verdict", "distance", "settings", "judged"]
+
 _WORST_FIRST = ("does not conform", "not run", "conforms")
 
 
@@ -73,40 +75,37 @@ def _read() -> tuple[dict[str, Any], dict[str, Any]]:
 def pages() -> Mapping[str, str]:
     """Return the page of the record."""
     record, known = _read()
-    settings = {name: row["settings"] for name, row in known.items()}
-    rows = [
-        [
-            each["engine"],
-            each["method"],
-            kind,
-            found.get("version", ""),
-            _outcome(found),
-            _distance(found),
-            ", ".join(f"`{setting}`" for setting in settings[name]),
-            found.get("judged", ""),
-        ]
-        for name, each in record.items()
-        for kind, found in each["checkpoints"].items()
-    ]
+    engines: dict[str, list[list[str]]] = {}
+    for name, each in record.items():
+        settings = ", ".join(f"`{setting}`" for setting in known[name]["settings"])
+        engines.setdefault(each["engine"], []).extend(
+            [
+                each["method"],
+                kind,
+                found.get("version", ""),
+                _outcome(found),
+                _distance(found),
+                settings,
+                found.get("judged", ""),
+            ]
+            for kind, found in each["checkpoints"].items()
+        )
     parts = [
+        "---\nhide:\n  - toc\n---",
         "# Whole engines on record",
         "Released engines, run on a CPU and judged by their output. `make engines` derives this "
-        "page again, with packages pinned by hashes. Rows with *replaced* in their name are "
+        "page again, with packages pinned by hashes. Engines with *replaced* in their name are "
         "modified: they show that a fix works, or the output of an engine that would not start "
         "otherwise. Each engine received the requests of [a campaign](how-to/whole-engines.md), "
-        "alone and together, with the settings in the table. The distance is that of all tokens "
+        "alone and together, with the settings in its table. The distance is that of all tokens "
         "with plain sampling from the model's known rows. *Conforms* means that no part deviates "
         "and that the distance of each part is bounded; *below* is the bound, at a risk of one in "
         "a million. A campaign ends as soon as it proves a failure, so failing rows have fewer "
         "tokens. The results say nothing about other versions, devices or methods.",
-        table(
-            [
-                *("engine", "speculation", "checkpoint", "version", "verdict", "distance"),
-                *("settings", "judged"),
-            ],
-            rows,
-            align="llllllll",
-        ),
+    ]
+    for engine, rows in engines.items():
+        parts += [f"## {engine}", table(_COLUMNS, rows)]
+    parts += [
         "## Failures",
         "Each failure has a report for the maintainers, and a script whose first lines list its "
         "requirements.",

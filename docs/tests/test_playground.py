@@ -357,7 +357,7 @@ def address(built: Path) -> Iterator[str]:
     if site := os.environ.get("DRAFTPROOF_SITE"):
         yield f"{site.rstrip('/')}/playground/"
         return
-    text = (HOUSE / "docs/pages/playground.md").read_text(encoding="utf-8")
+    text = (HOUSE / "docs/pages/playground/index.md").read_text(encoding="utf-8")
     story, widget = re.findall(r'^<div class="pg">.*?^</div>$(?=\n\n)', text, re.M | re.S)
     shutil.copyfile(HOUSE / "docs/theme/assets/house.css", built / "house.css")
     (built / "index.html").write_text(_ALONE.format(story=story, widget=widget), encoding="utf-8")

@@ -406,7 +406,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         shutil.copyfile(HOUSE / "docs/playground" / name, into / Path(name).name)
     shutil.copyfile(HOUSE / "docs/theme/assets/house.css", into / "house.css")
     (into / "story.js").write_text(building.story_script(), encoding="utf-8")
-    text = (HOUSE / "docs/pages/playground.md").read_text(encoding="utf-8")
+    text = (HOUSE / "docs/pages/playground/index.md").read_text(encoding="utf-8")
     story, widget = re.findall(r'^<div class="pg">.*?^</div>$(?=\n\n)', text, re.M | re.S)
     # Browsers load no modules for a file, and say so.
     parts = (
