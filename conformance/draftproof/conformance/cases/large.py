@@ -1,7 +1,7 @@
 """Large batches: two uncertain rows among many certain rows.
 
-Rows are tied together by an index: a neighbour, a kernel's block, a warp, the last row. So two rows
-are uncertain at every distance of that kind, and the joint law of all is a handful of runs.
+A fault ties rows together by an index: a neighbour, a kernel's block, a warp, the last row. So two
+rows are uncertain at every such distance, and the joint law of all rows takes a handful of runs.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def _batch(rows: int, places: tuple[int, int], *, certain: Row | None = None) ->
 
 
 def _empty() -> Row:
-    """Return a row that drafts nothing, and is certain of its next token."""
+    """Return a row that drafts nothing and is certain of its next token."""
     certain, drafts = drafted(refusable("large.certain", 1, set()))
     return Undrafted(certain.target, certain.draft, length=0), tuple(() for _ in drafts)
 
@@ -82,8 +82,8 @@ _RULERS = {
     "odd": (65, (4, 16, 24, 29, 48)),
     "far": (257, (0, 4, 36, 132, 256)),
 }
-"""Numbers of rows, and those that are uncertain: at distances 1 to 10, 12, 13, 15, 16, 19, 20, 24,
-25, 32, 36, 44, 48, 64, 96, 128, 256 and others from one another."""
+"""Numbers of rows, and the uncertain rows among them: at distances 1 to 10, 12, 13, 15, 16, 19, 20,
+24, 25, 32, 36, 44, 48, 64, 96, 128, 256 and others from one another."""
 
 
 def _ruled(rows: int, places: Sequence[int]) -> tuple[Row, ...]:
@@ -96,7 +96,7 @@ def _ruled(rows: int, places: Sequence[int]) -> tuple[Row, ...]:
 
 
 def _equal(rows: int, *, position: int) -> tuple[Row, ...]:
-    """Return rows of which two are equal, and uncertain at a position: there, or drafted at one."""
+    """Return rows of which two are equal, and are uncertain at one position only."""
     equal = drafted(refusable("large.equal", _LENGTH, {position}))
     certain = drafted(refusable("large.certain", _LENGTH, set()))
     batch = [certain] * rows
@@ -113,7 +113,7 @@ def is_probed(batch: BatchCase) -> bool:
 
 
 def is_pair(batch: BatchCase) -> bool:
-    """Return True if two rows of a batch are uncertain, and no more."""
+    """Return True if exactly two rows of a batch are uncertain."""
     return len(_uncertain(batch)) == 2
 
 
@@ -129,9 +129,9 @@ def _uncertain(batch: BatchCase) -> list[int]:
 
 
 def alike(batch: BatchCase) -> list[tuple[int, int]]:
-    """Return pairs of rows as far apart as the two uncertain ones, no row in two of them.
+    """Return disjoint pairs of rows as far apart as the two uncertain rows.
 
-    Where these are the first and the last, pairs are as far from both ends.
+    If these are the first and the last, each pair is equally far from both ends.
     """
     rows = len(batch.rows)
     first, last = _uncertain(batch)

@@ -1,7 +1,7 @@
 """Long cases: drafts as long as in serving, uncertain at two positions.
 
 Enumeration is exponential only in the number of random positions. Elsewhere target and draft are
-certain of one token, which depends on the token before; so the law of a path of any length is a
+certain of one token, which depends on the token before. So the law of a path of any length takes a
 handful of runs, and pairs of positions at every distance reveal a fault that ties them together.
 """
 
@@ -18,7 +18,7 @@ from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.rational import ONE, ZERO
 
 LENGTHS = (5, 8, 17, 33)
-"""Lengths L."""
+"""Draft lengths L."""
 
 DISTANCES = (1, 4, 8, 16, 32)
 """Distances between the two uncertain positions; the bonus is the last position, L."""
@@ -27,7 +27,7 @@ _SAID = (0, 1)
 """Tokens that a draft can emit at an uncertain position; the target can emit one more."""
 
 _RULER = (0, 7, 8, 11, 13, 23, 32)
-"""Positions at all distances from 1 to 8 from one another, and at 10, 12, 16, 24, 32."""
+"""Positions at all distances from 1 to 8 from one another, and at 10, 12, 16, 24 and 32."""
 
 
 @dataclass(frozen=True)

@@ -42,13 +42,13 @@ class TailRows:
 
     @property
     def masses(self) -> tuple[float, ...]:
-        """The mass of the residual at each position."""
+        """Mass of the residual at each position."""
         pairs = zip(self.target, self.draft, strict=False)
         return tuple(float((p - q).clip(0).sum()) for p, q in pairs)
 
     @property
     def said(self) -> int:
-        """Maximum number of tokens of positive probability in a row, whose rounding adds up."""
+        """Maximum number of positive probabilities in a row, whose rounding errors add up."""
         return int(max((self.target > 0).sum(1).max(), (self.draft > 0).sum(1).max()))
 
 
@@ -141,7 +141,7 @@ def on_grid(weights: NDArray[numpy.float64], parts: int) -> Counts:
 
 
 def _path(vocabulary: int) -> tuple[int, int]:
-    """Return the drafted tokens: the last of the first tile, and of the last whole one."""
+    """Return the drafted tokens: the last token of the first tile, and of the last whole tile."""
     return TILE - 1, vocabulary // TILE * TILE - 1
 
 
@@ -155,10 +155,10 @@ PLACES = 1000
 
 
 def places(vocabulary: int, count: int) -> NDArray[numpy.int64]:
-    """Return ids at which faults of size show, and random ids: `count` in all.
+    """Return `count` ids: places at which faults of size show, then random ids.
 
-    Ends and beginnings of tiles, of all sizes near the end, the first and the last token, and the
-    special ids come first.
+    First come the ends and beginnings of tiles, of all sizes near the end, the first and the last
+    token, and the special ids.
     """
     tiles = [
         first for size in (512, TILE, 2048, 4096) for first in (size, vocabulary // size * size)
@@ -220,7 +220,7 @@ def _by_rank(form: str, vocabulary: int) -> NDArray[numpy.float64]:
 
 
 def _of_kinds(form: str, vocabulary: int, weights: NDArray[numpy.float64]) -> TailRows:
-    """Return rows in which a token has its weight or three times that, by rows of its own."""
+    """Return rows in which each token has its weight, or three times that, independently by row."""
     kinds, parts = _random(form, vocabulary).integers(8, size=vocabulary), _grid(vocabulary)
     path = _path(vocabulary)
     kinds[[*path]] = 0
@@ -253,7 +253,7 @@ def _top(vocabulary: int) -> TailRows:
 
 
 def _sure(vocabulary: int) -> TailRows:
-    """Return a draft that is certain of one token, and a target like `_zipf`: L = 1."""
+    """Return a draft that is certain of one token, and a target as in `_zipf`: L = 1."""
     place, parts = _path(vocabulary)[0], _grid(vocabulary)
     weights = _by_rank("sure", vocabulary)
     bonus = on_grid(weights, parts)
@@ -264,9 +264,9 @@ def _sure(vocabulary: int) -> TailRows:
 
 
 def _places(vocabulary: int) -> TailRows:
-    """Return a draft and a bonus of the `places`, of which the target has 1 to 7 eighths: L = 1.
+    """Return a draft and a bonus on the `places`, of which the target has 1 to 7 eighths: L = 1.
 
-    What the target has beside these is on as many other tokens.
+    The rest of the target's mass is on as many other tokens.
     """
     ids, random = places(vocabulary, PLACES), _random("eighths", vocabulary)
     others = numpy.setdiff1d(random.permutation(vocabulary)[:2048], ids)[:1000]
@@ -282,7 +282,7 @@ def _places(vocabulary: int) -> TailRows:
 
 
 _MANY = 10**5
-"""Number of tokens over which a residual is spread, if there are as many."""
+"""Number of tokens over which a residual is spread, if the vocabulary has as many."""
 
 
 def _spread(vocabulary: int) -> TailRows:
@@ -311,7 +311,7 @@ def _certain(vocabulary: int, parts: int) -> Counts:
 
 
 def _near(vocabulary: int, mass: float) -> TailRows:
-    """Return a target and a draft that differ by this mass, half of what is drafted: L = 1."""
+    """Return a target and a draft at distance `mass`, half the drafted token's weight: L = 1."""
     parts, place = _grid(vocabulary), _path(vocabulary)[1]
     wanted = mass * parts
     each = 2 ** max(int(numpy.floor(numpy.log2(wanted / min(_MANY, vocabulary // 4)))), 0)
@@ -337,10 +337,10 @@ BUCKETS = 64
 
 @dataclass(frozen=True)
 class Crowds:
-    """An instance of few kinds of tokens, and the kind [V] of each token of a large vocabulary.
+    """Instance of few kinds of tokens, and the kind [V] of each token of a large vocabulary.
 
-    Tokens of a kind share its weight alike in every row, so what a verifier does to kinds is its
-    law on the instance. Half of what is drafted is in the tail, half at the ends of tiles.
+    Tokens of a kind have the same part of its weight in every row, so a verifier's law on kinds is
+    its law on the instance. Half of the drafted mass is in the tail, half at the ends of tiles.
     """
 
     instance: Instance

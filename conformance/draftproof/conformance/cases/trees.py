@@ -51,7 +51,7 @@ def _drawn(tree: Instance, node: Path) -> tuple[Siblings, ...]:
 
 
 def _is_full(tree: Instance) -> bool:
-    """Return True if the scheme draws such siblings, and never runs out of tokens."""
+    """Return True if the scheme draws such siblings and never runs out of tokens."""
     if tree.scheme == "hub" and max(tree.widths) > 2:
         return False
     return all(

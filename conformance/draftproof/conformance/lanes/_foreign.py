@@ -1,7 +1,7 @@
 """Foreign randomness: draws that bypass torch's operators, and that no lane follows.
 
-The exact lane answers many calls to other generators itself (`exact._sources`); they move none, and
-what is noticed here is all else.
+The exact lane answers many calls to other generators itself (`exact._sources`); these advance no
+generator. This module detects all other draws.
 
 The state of a global generator (Python's, numpy's, or torch's own used around the dispatcher)
 reveals its use. The module searches all live objects for private generators; the search takes a

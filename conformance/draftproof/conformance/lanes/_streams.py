@@ -109,7 +109,7 @@ class Streams:
     def draw_elsewhere(self, generator: Elsewhere, *, is_fresh: bool) -> None:
         """Record a draw from a generator of Python's or numpy's. Raises `Rewound`.
 
-        One that `is_fresh` was made in this run, from noise of the operating system.
+        A generator that `is_fresh` was made in this run, from noise of the operating system.
         """
         state = _state(generator)
         known = next((i for i, (g, *_) in enumerate(self._elsewhere) if g is generator), None)

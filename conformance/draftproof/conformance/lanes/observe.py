@@ -199,7 +199,7 @@ def _observation(
 
 SERVED = rational("1/32")
 """Share of a batch of serving among all such batches, which differ in sizes, places and layouts,
-and are judged one by one."""
+and are judged separately."""
 
 
 def observe_batch(

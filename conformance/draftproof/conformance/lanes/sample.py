@@ -37,7 +37,7 @@ class BatchCounts:
     """
 
     counts: Integers
-    """[cells]"""
+    """[cells]: the number of emissions."""
     words: str
     stream: str
     """The SHA-256 of the cells in order, as 32-bit little-endian integers."""
@@ -138,7 +138,7 @@ class _Table:
     """[drafts]: the row of each draft."""
     request: Request
     node: Tensor
-    """[rows, K, L+1]"""
+    """[rows, K, L+1]: the node of a path and an accepted length."""
 
 
 def compared_in(

@@ -8,8 +8,8 @@ wealth is the gain of bets on the outcomes so far, in closed form from their cou
 The null hypothesis is never one law. A correct verifier computes in floats, so every outcome, given
 all before it, may have any law within the total variation distance `tolerance` of the exact one.
 
-**Bets on a law.** Let r(k) = Q(k) / p0(k) pay for outcome k, Q being a law that was chosen before.
-If P lies within the tolerance d of p0,
+**Bets on a law.** A bet pays r(k) = Q(k) / p0(k) for outcome k, where the law Q is chosen before.
+If P is within the tolerance d of p0,
 
     E_P[r] = 1 + sum of (P - p0)(k) r(k) <= 1 + d (max r - min r),
 
@@ -21,20 +21,20 @@ e-process. Q is the prediction of a Dirichlet prior c p0 from the counts n(k) of
 and the product of these is a ratio of gamma functions of the counts, in whatever order they came.
 Within a batch no c + n(k) / p0(k) is above its value at the batch's end or below that at its start;
 so the sum of log(1 + d (max r - min r)) is at most d (highest - lowest) times the sum of
-1 / (c + N), which is a difference of digammas. A smaller wealth is still an e-process.
-Outcomes that p0 excludes are one more bin, with d in p0's place and 1/2 in the prior. If r is
-largest there, the worst P moves all of d to it, which Q's own share of that bin pays for: E_P[r] is
-at most 1 - d min r. If it is not, P does better elsewhere. So max and min are over the others.
+1 / (c + N), which is a difference of digammas. A smaller wealth is still an e-process. Outcomes
+that p0 excludes are one more bin, with d in p0's place and 1/2 in the prior. If r is largest there,
+the worst P moves all of d to it, which Q's own share of that bin pays for: E_P[r] is at most 1 - d
+min r. If it is not, P does better elsewhere. So max and min are over the others.
 
-**Bets on a mean.** If X >= 0 has a mean of at most b, 1 + s (X - b) with 0 <= s < 1 / b is
-expected to be at most 1. Played on the event that was most discrepant so far, {n(k) > N p0(k)},
-whose probability is at most its own under p0 plus the tolerance, such bets lose almost nothing by
-the tolerance. A bias of many cells is seen by both kinds alike, whatever their number; one of few
-cells by the first kind alone, up to 40 times sooner; one below some hundred times the tolerance by
-the second.
+**Bets on a mean.** If X >= 0 has a mean of at most b, 1 + s (X - b) with 0 <= s < 1 / b is expected
+to be at most 1. Such bets are placed on the event that was most discrepant so far, {n(k) > N
+p0(k)}, whose probability is at most its own under p0 plus the tolerance; so they lose almost
+nothing by the tolerance. Both kinds of bets detect a bias of many cells, whatever their number. The
+first kind detects a bias of few cells, up to 40 times sooner than the second; the second detects a
+bias below some hundred times the tolerance.
 
-A mean of e-processes is an e-process: all concentrations c, stakes s, and both kinds of bets are
-played at once, which costs a few units of log evidence and makes all choices unnecessary.
+A mean of e-processes is an e-process: the bets use all concentrations c, all stakes s and both
+kinds at once, which costs a few units of log evidence and makes all choices unnecessary.
 """
 
 from __future__ import annotations

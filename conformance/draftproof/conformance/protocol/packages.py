@@ -1,7 +1,8 @@
-"""Packages of engines: a name that stands for the adapters of several methods, at any version.
+"""Packages of engines: a name for the adapters of several methods, at any version.
 
-They are found by entry points of the group "draftproof.engines", of any distribution: each is a
-mapping of names to packages. `certify` judges what a package has, a history what it had.
+They are found by entry points of the group "draftproof.engines", of any distribution; each is a
+mapping of names to packages. `certify` judges the methods of the installed version, a history those
+of earlier versions.
 """
 
 from __future__ import annotations

@@ -204,7 +204,7 @@ _Emitted = NDArray[numpy.int64]
 
 
 def judge_copies(program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `random.default` on two copies that draw in turn from a generator."""
+    """Return the finding of `random.default` on two copies that share a generator in turn."""
     copies = [as_loaded(program.adapter) for _ in range(2)]
     seed = terms.seed_of("default.copies")
     generator = torch.Generator(program.declared.device).manual_seed(seed)
@@ -272,13 +272,13 @@ def _call(program: Program, generator: torch.Generator | None) -> list[Any]:
 
 
 def repeated(one: _Emitted, other: _Emitted) -> str:
-    """Return what a sequence of calls repeats of another sequence, empty where it repeats nothing.
+    """Return what a sequence of calls repeats of a second sequence, empty for nothing.
 
-    Calls of independent sequences can be paired in any order. It is a repetition where every call
-    of the one agrees with the other's call of the same number on more rows than with any other
-    call: then this order of the other sequence's calls agrees best, and no other as well. Of n!
-    orders, which are equally likely, one is that: a correct verifier fails with a probability of
-    at most 3 / 16! < 1.5e-13, whatever its law.
+    It is a repetition if each call of the first sequence agrees with the call of the same number in
+    the second on more rows than with any other call. Then, among all n! orders of the second
+    sequence's calls, this order alone agrees best. For independent sequences all orders are equally
+    likely, so a correct verifier fails with probability at most 3 / 16! < 1.5e-13, whatever its
+    law.
     """
     whole = (one[:, None] == other[None]).all(-1)
     aspects = {

@@ -72,8 +72,7 @@ def judge_ends(case: Case, program: Program, terms: Terms) -> list[Finding]:
 def _judged(requirement: str, case: Case, program: Program, terms: Terms) -> Finding:
     """Put the noise at its ends, for every draft, and find outcomes that the target cannot write.
 
-    Outcomes that ordinary noise leads to as well are left out, since there the laws of chapter 2
-    fail.
+    Outcomes that ordinary noise also leads to are left out, since there the laws of chapter 2 fail.
     """
     target = as_given(case.instance, program.declared).target
     law = draft_law(case.instance)

@@ -214,7 +214,7 @@ def detectable_distance(
 
 
 def detectable_bias(law: Null, emissions: int, threshold: float) -> float:
-    """Return the smallest distance from a law that is found with the probability `POWER`."""
+    """Return the smallest distance from a law that is found with probability `POWER`."""
 
     def after(bias: float) -> Outlook:
         return outlook(law, hardest(law.law, bias), emissions)

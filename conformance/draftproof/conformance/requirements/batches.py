@@ -245,7 +245,7 @@ def judge_ragged(batch: BatchCase, program: Program, terms: Terms) -> list[Findi
 
 
 def judge_padding_rows(batch: BatchCase, program: Program, terms: Terms) -> list[Finding]:
-    """Return the finding of `batch.padding` on a batch that is filled up with empty rows."""
+    """Return the finding of `batch.padding` on a batch padded with rows that draft nothing."""
     kept = [i for i, (instance, _) in enumerate(batch.rows) if not isinstance(instance, Undrafted)]
     filled, bare = joint_laws(program, _without_padding(batch), lane=terms.lane)
     marginal = filled.law.map(lambda rows: tuple(rows[index] for index in kept))
@@ -498,8 +498,8 @@ def _legal(declared: Declaration, vocabulary: int, length: int) -> Rational:
 
     Rounding moves the thresholds of coins, and the law of draws, by `allowed_distance` in all. A
     coin changes its side as often as its threshold moves; a race changes its winner at most twice
-    as often as its law moves, a running sum V - 1 times at most (spec, chapter 7). In each of the
-    L + 1 decisions one number of the noise's grid may lie between two thresholds.
+    as often as its law moves, a running sum V - 1 times at most (spec, chapter 7). In each of the L
+    + 1 decisions one number of the noise's grid may be between two thresholds.
     """
     grid = (length + 1) * UNIT_ROUNDOFF["float32"]
     return max(2, vocabulary - 1) * (allowed_distance(declared, vocabulary, length) + grid)

@@ -1,7 +1,7 @@
 """Combinations of serving dimensions: a length in a batch, a layout without a generator, and so on.
 
-A fault may need two of them. So each class of each dimension (plain, more, much more) is combined
-with every class of every other dimension: all pairs that fit in a few dozen requests. The
+A fault may need two dimensions to show. So each class of each dimension (plain, more, much more) is
+combined with every class of every other dimension: all pairs that fit, in a few dozen requests. The
 requirement is that of the first dimension that is not plain.
 """
 

@@ -171,10 +171,10 @@ def _paths_of(seen: DraftObservation) -> Iterator[tuple[Law[DraftedRows | Failur
 def declared_law(law: Law[DraftedRows | Failure], drawn: Drawn) -> Law[DraftedRows | Failure]:
     """Return the law that drafts drawn from their declared rows would have.
 
-    It is built depth by depth: the row of each node keeps its law, given the tokens and rows on the
-    way to it; the tokens then get the law of these rows, even if they never had it. So a row may
-    depend on chance, but on no token drawn from it, and on no other path: paths that share their
-    tokens share the row after them, and other paths are independent.
+    It is built depth by depth. The row of each node keeps its law, given the tokens and rows on the
+    way to the node; the tokens then get the law of these rows, even if the drafter drew them
+    otherwise. So a row may depend on chance, but on no token drawn from it, and on no other path:
+    paths that share their tokens share the row after them, and other paths are independent.
     """
     drafted = {each: weight for each, weight in law.items() if isinstance(each, DraftedRows)}
     reached = _reached(drafted)

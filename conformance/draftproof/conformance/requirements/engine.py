@@ -13,7 +13,7 @@ from draftproof.conformance.requirements.finding import FAIL, PASS, SKIPPED, Fin
 from draftproof.reference.rational import exactly
 
 MOST_PATHS = 10**6
-"""Maximum number of paths after one context that are added up."""
+"""Maximum number of paths after one context that are summed."""
 
 
 def length_finding(

@@ -26,7 +26,7 @@ PARTIAL = "partial"
 
 FAILS_EVERYWHERE, CANNOT_RUN = "fails on every case", "cannot run here"
 UNFETCHED = "could not be fetched"
-"""Kinds of outcome without a verdict: the adapter fails on every case, or is not available."""
+"""Kinds of outcome without a verdict: the adapter fails on every case, or is unavailable."""
 
 
 @dataclass(frozen=True)

@@ -351,7 +351,7 @@ _UNKNOWN = f"{UNREFERENCED}, but {', '.join(ALGORITHMS)}"
 def _moved_by_law(requirement: str, instance: Instance) -> int:
     """Return the most by which the distance moves when the law moves by one in TV.
 
-    An accepted length lies in 0..L. In `random.fresh` the law of the emission is divided by that of
+    An accepted length is in 0..L. In `random.fresh` the law of the emission is divided by that of
     the accepted tokens, which moves by as much again.
     """
     if requirement.startswith("length."):
@@ -376,9 +376,8 @@ def _detail(requirement: str, seen: Observation) -> str:
 def text_law(seen: Observation, horizon: int) -> Law[Text]:
     """Return the law of the first `horizon` tokens, emitted and then continued by the target.
 
-    After a stateful algorithm the modified target that it leaves continues, where the algorithm has
-    that emission at all. An emission that the target never writes cannot be continued and stays
-    unchanged.
+    After a stateful algorithm the modified target that it leaves continues, if the algorithm has
+    that emission. An emission that the target never writes cannot be continued and stays unchanged.
     """
 
     def text(drafts: Drafts) -> Law[Text]:

@@ -70,7 +70,7 @@ _EFFORTS = {
     "standard": Effort(2**11, 0.2),
     "certify": Effort(2**11, 0.2),
 }
-"""Smaller than `sampled.EFFORTS`: every emission is a separate call, and there are some ten
+"""Efforts smaller than `sampled.EFFORTS`: each emission is a separate call, and there are about ten
 texts."""
 
 

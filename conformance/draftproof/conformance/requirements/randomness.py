@@ -66,9 +66,10 @@ def judge_runs(program: Program, terms: Terms) -> list[Finding]:
     One adapter object, after a first call that is not counted, verifies every draft of three cases
     with four seeds: twice with all generators seeded alike, once with the request's alone. A
     verifier that draws its results afresh each time has equal outcomes in all 88 pairs of rows with
-    a probability below 1e-30, under token and under block verification. Faults that do not change
-    the result stay unseen: draws from a generator that decide nothing, randomness that decides less
-    than one row in a hundred, and effects that show only in another process, thread or device.
+    a probability below 1e-30, under token and under block verification. The test does not see
+    faults that leave the result unchanged: draws from a generator that decide nothing, randomness
+    that decides less than one row in a hundred, and effects that show only in another process,
+    thread or device.
     """
     same = replace(program, adapter=as_loaded(program.adapter))
     differ: list[str] = []

@@ -79,11 +79,11 @@ EFFORTS = {
     "standard": Effort(2**20, 0.01),
     "certify": Effort(2**23, 0.0035),
 }
-"""The effort of each mode: with it, correct verifiers pass on all instances of one draft up to
-V = 4, L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, s being
-the sum of the square roots of a law's weights: at most the root of the number of its cells, 15 for
-the 256 texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive on every mode:
-it takes 0.8, 7 and 58 million emissions."""
+"""Effort of each mode, with which correct verifiers pass on all instances of one draft up to V = 4,
+L = 3. The bound falls below the bias near n = (0.4 s + 3.4)**2 / bias**2 emissions, with s the sum
+of the square roots of a law's weights: at most the root of the number of its cells, 15 for the 256
+texts of V = 4, L = 3. V = 8, L = 3 has 4096 (s = 58) and ends inconclusive in every mode: it takes
+0.8, 7 and 58 million emissions."""
 
 TESTS = 5
 """Tests of one run that can raise a false alarm: two on laws, and three on the length."""

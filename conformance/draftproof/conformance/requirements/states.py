@@ -91,7 +91,7 @@ def _deep(models: Instance) -> Instance:
 
 @dataclass(frozen=True)
 class _StatePlace:
-    """The point that texts have reached between two iterations: all data that the next depends on.
+    """State of the texts between two iterations: all data on which the next iteration depends.
 
     `asked` and `given` are the instances of the rows from here on, as intended, and as rounded for
     the adapter. `states` has the states that the adapter left, with their probabilities given the

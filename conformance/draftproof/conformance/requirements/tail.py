@@ -116,8 +116,8 @@ def judge_tail(case: TailCase, program: Program, terms: Terms) -> list[Finding]:
 
 
 _ROUNDING = rational("1/2") ** 45
-"""Bounds on the errors of the expected law and of its distance: sums of doubles, numpy's in
-pairs."""
+"""Bounds on the errors of the expected law and of its distance: sums of doubles, which numpy adds
+pairwise."""
 
 
 # --- the exact lane ------------------------------------------------------------------------------
@@ -205,8 +205,8 @@ def as_given(rows: TailRows, declared: Declaration) -> TailRows:
 def expected_rows(algorithm: Algorithm, rows: TailRows) -> Mapping[Any, Floats]:
     """Return the law of the algorithm on the rows, in the form of `observed_rows`.
 
-    Tokens that have the same weight as each other in every row are one token of the exact law, and
-    share its weight: what a verifier makes of a token depends on its weights alone.
+    Tokens with equal weights in every row are one token of the exact law, and share its weight: a
+    verifier's treatment of a token depends on its weights alone.
     """
     kinds, sizes, instance, path = in_kinds(rows)
 
@@ -282,7 +282,7 @@ def text_distance(seen: RowLaw, rows: TailRows) -> float:
 
 
 def _largest(seen: RowLaw, right: Mapping[Any, Floats]) -> str:
-    """Return a description of the result with the largest error in its probability."""
+    """Describe the result with the largest error in its probability."""
     nothing = numpy.zeros(len(next(iter(right.values()))))
     apart = {
         outcome: seen.rows.get(outcome, nothing) - right.get(outcome, nothing)
@@ -312,11 +312,11 @@ _COIN, _MARK = 2.0**-20, 2.0**-23
 
 
 def _by_walls(case: TailCase, program: Program, terms: Terms) -> Finding:
-    """Return the finding of the probe lane: each wall, foretold by the law, on its two sides.
+    """Return the finding of the probe lane, which probes both sides of each predicted wall.
 
-    A token's threshold is asked for by a coin, its weight as a bonus by two marks of the running
-    sum. The distance is what is shown by the walls that are elsewhere, the larger of the two; that
-    of the law is at most all that lies between the sides. Raises `OpaqueRandomness`.
+    A coin tests a token's threshold, and two marks of the running sum test its weight as a bonus.
+    If walls are elsewhere, the distance is the larger one that they show; otherwise it is a bound
+    on the distance of the law, from the gaps between the sides. Raises `OpaqueRandomness`.
     """
     rows, declared = case.rows(), program.declared
     given, vocabulary = as_given(rows, declared), rows.target.shape[1]
@@ -369,9 +369,9 @@ class _Roles:
 
 
 def kept(algorithm: Algorithm, p: float, q: float) -> float:
-    """Return the probability that an algorithm keeps a token of weights p and q, drafted alone.
+    """Return the probability that an algorithm keeps a single drafted token of weights p and q.
 
-    The probability must depend on these two weights alone: the rest of the rows is one token.
+    The probability must depend on these two weights alone; all other tokens are merged into one.
     """
     q = max(q, 2.0**-60)
     target, draft = (
@@ -385,9 +385,10 @@ def kept(algorithm: Algorithm, p: float, q: float) -> float:
 def _thresholds(
     fed: Fed, roles: _Roles, given: TailRows, ids: NDArray[numpy.int64], algorithm: Algorithm
 ) -> tuple[float, float, str]:
-    """Return bounds on the error of a threshold, the lower 0 for none, and a description.
+    """Return a lower and an upper bound on the largest error of a threshold, and a description.
 
-    Each threshold is probed on both sides, at growing distances, until all are inside.
+    The lower bound is 0 if no error shows. Each threshold is probed on both sides, at growing
+    distances, until all are inside.
     """
     pairs = list(zip(*(row[0][ids].tolist() for row in (given.target, given.draft)), strict=True))
     known = {pair: kept(algorithm, *pair) for pair in set(pairs)}
@@ -435,7 +436,7 @@ def _weights(
 
 
 def _weight_told(gaps: Sequence[float], ids: NDArray[numpy.int64]) -> str:
-    """Return a description of the weight whose end has the largest error."""
+    """Describe the weight whose end has the largest error."""
     worst = int(numpy.argmax(gaps))
     end = "ends" if worst % 2 else "begins"
     return f"the weight of token {ids[worst // 2]} {end} {gaps[worst]:.2g} from its place"
@@ -466,8 +467,9 @@ _EFFORTS = {
     "standard": Effort(512, 0.35),
     "certify": Effort(1024, 0.25),
 }
-"""Smaller than `sampled.EFFORTS`, for rows are long and come one by one. A fault that acts on what
-is drafted at the ends of tiles, or in the tail, acts on half of it here."""
+"""Efforts smaller than `sampled.EFFORTS`, since rows are long and each is a separate call. A fault
+that affects tokens drafted at the ends of tiles, or in the tail, affects half of the drafts
+here."""
 
 
 def _by_samples(case: TailCase, program: Program, terms: Terms) -> Finding:
@@ -485,9 +487,10 @@ def _by_samples(case: TailCase, program: Program, terms: Terms) -> Finding:
 
 
 def is_of_kinds(algorithm: Algorithm) -> bool:
-    """Return True if tokens that weigh alike in every row can be taken for one token.
+    """Return True if an algorithm treats tokens of equal weights in every row like one token.
 
-    A ratio of theirs is that of their sums. Target first asks which of them was drafted.
+    The ratio of target to draft is the same for each such token and for their sums. Target-first
+    verification still differs: it asks which of the tokens was drafted.
     """
     split, whole = (
         _acceptance(algorithm, tuple(map(rational, weights)))

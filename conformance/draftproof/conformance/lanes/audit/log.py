@@ -1,18 +1,18 @@
-"""Logs for an audit: the token at a place, and the row that the target has there.
+"""Logs for an audit: the token at each place, and the target's row there.
 
 Each line is one token:
 
     {"token": 3, "row": [0.1, 0.2, 0.0, 0.7], "favourite": 1, "speculation": true}
     {"token": 3, "top": {"3": -0.36, "1": -1.61}, "rest": 0.1}
 
-`row` is the distribution that the token is drawn from, after temperature and filters. `top` has the
-logarithms of its largest probabilities, by token id, and `rest` the probability of all others
+`row` is the distribution from which the token is drawn, after temperature and filters. `top` has
+the logarithms of its largest probabilities, by token id, and `rest` the probability of all others
 together. `favourite` is the drafter's most probable token, known before the token is drawn.
 `speculation` is false for tokens of a server that does not speculate, and true by default.
 
-A bet is on an *event* that the row and the favourite name before the token is known; what is bet
-depends on its probability alone. So this is all of a log that an audit needs, and a stripped log
-has nothing else, no token and no row:
+A bet is on an *event* that the row and the favourite determine before the token is known, and the
+bet depends only on the event's probability. So an audit needs only the events: a stripped log has
+no tokens and no rows:
 
     {"events": {"draft": [0.2, false], "target": [0.7, true]}, "speculation": true}
 """
@@ -57,7 +57,8 @@ class Audited:
     """Events of one token: the probability of each, and which of them happened."""
 
     chances: tuple[float, ...]
-    """In the order of `EVENTS`; nan if the line does not state it, or nothing can happen."""
+    """In the order of `EVENTS`; nan if the line does not state the chance, or nothing can
+    happen."""
     happened: tuple[bool, ...]
     speculation: bool = True
 

@@ -1,17 +1,17 @@
 """Evidence that tokens are not drawn from the rows of a log, valid at every look.
 
 Given everything before it, the token at a place is an event with the probability m that its row
-says. The null hypothesis for epsilon is that each row is within total variation distance epsilon
-of the distribution that the token is drawn from: then the event's probability is at most
-m + epsilon. A bet that it has the probability a above that pays
+states. The null hypothesis for epsilon is that each row is within total variation distance epsilon
+of the distribution from which the token is drawn: then the event's probability is at most
+m + epsilon. A bet that the event has a probability a above that pays
 
     a / (m + epsilon) if it happens, (1 - a) / (1 - m - epsilon) if it does not,
 
 which is 1 + lambda (s - (m + epsilon)) for the indicator s of the event: its mean grows with the
 event's probability and is 1 at m + epsilon, so no row of the null hypothesis lets it grow. Bets
-that it happens too seldom are the same for the complement. Where a is within epsilon of m there is
-no bet. The evidence is the mean of such bets over events, directions and biases a - m; by Ville's
-inequality it ever reaches 1 / alpha with probability at most alpha.
+that the event happens too seldom are the same for the complement. If a is within epsilon of m there
+is no bet. The evidence is the mean of such bets over events, directions and biases a - m; by
+Ville's inequality it ever reaches 1 / alpha with probability at most alpha.
 
 The smallest epsilon that is not rejected is a lower bound on the largest distance of a row, with
 probability 1 - alpha.

@@ -1,18 +1,19 @@
-"""How many tokens a pass of the target may write without loss, and how few it should.
+"""Bounds on the tokens per pass of the target: the most without loss, and the fewest expected.
 
 A pass begins in some context and has one drafted path of L tokens. A lossless verifier keeps the
-prefix x of a path with a probability of at most q(x), since it must be drafted, and of at most
-p(x), since the text begins with it; so it keeps at most
+prefix x of a path with probability at most q(x), since it must be drafted, and at most p(x), since
+the text begins with it. So every lossless verifier keeps at most
 
     sum over prefixes x of min(p(x), q(x))
 
-tokens on average, whatever it does, and writes one more. Token verification, which no other
-algorithm here is below, keeps
+tokens on average, and writes one more. Token verification, which no other algorithm here falls
+below, keeps
 
     sum over prefixes x of the product over its tokens of min(p, q)
 
-(Leviathan et al., arXiv 2211.17192). In which context each pass begins, an engine does not say: the
-largest sum of all contexts bounds the first, the smallest one the second.
+(Leviathan et al., arXiv 2211.17192). An engine does not report the context in which each pass
+begins: the largest value of the first sum over all contexts is the upper bound, the smallest value
+of the second sum the lower one.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from draftproof.conformance.lanes.statistics import Floats
 
 
 def kept(rows: KnownRows, length: int) -> tuple[float, float]:
-    """Return the fewest drafted tokens that token verification keeps on average, over all contexts.
+    """Return bounds on the number of drafted tokens kept on average, over all contexts.
 
-    Also return the most that any lossless verifier keeps.
+    The first is the fewest that token verification keeps, the second the most that any lossless
+    verifier keeps.
     """
     tables = [_table(rows, of) for of in (rows.target, rows.draft)]
     found = [_kept(tables, context, length) for context in rows.target]
@@ -36,7 +38,7 @@ def kept(rows: KnownRows, length: int) -> tuple[float, float]:
 
 
 def _kept(tables: list[Floats], context: Context, length: int) -> tuple[float, float]:
-    """Return both sums over the prefixes of the paths behind a context."""
+    """Return both sums over the prefixes of the paths after a context."""
     states = numpy.array([context])
     words = tables[0].shape[-1]
     target = draft = token = numpy.ones(1)

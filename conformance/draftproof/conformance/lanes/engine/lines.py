@@ -1,12 +1,12 @@
-"""Tokens that an engine wrote somewhere else, as lines of JSON.
+"""Tokens that an engine wrote elsewhere, as lines of JSON.
 
 Each line is one answer:
 
     {"prompt_ids": [3, 4], "token_ids": [5, 3, 4], "speculation": true}
 
-`speculation` is false for the control; a name such as "eagle" counts as true. `temperature`,
-`top_k`, `top_p` and `min_p` may stand beside it, where they were not the defaults, and `steps`, the
-number of passes of the target. Answers with the same speculation and settings are one part.
+`speculation` is false for the control; a name such as "eagle" counts as true. A line may also have
+`temperature`, `top_k`, `top_p` and `min_p`, if they were not the defaults, and `steps`, the number
+of passes of the target. Answers with the same speculation and settings are one part.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ _RIGHT = 'a line is like {"prompt_ids": [3, 4], "token_ids": [5, 3], "speculatio
 
 
 def _lines(path: Path, rows: KnownRows) -> Iterator[tuple[str, Generation, Answer]]:
-    """Yield the name of each answer's speculation, empty for none, its request and itself."""
+    """Yield each answer with its request and its kind of speculation, empty for none."""
     try:
         require_file(path)
         with path.open("rb") as file:
@@ -177,7 +177,7 @@ def _ids(value: Any, rows: KnownRows, where: str) -> Tokens:
 
 
 def _sampling(document: Mapping[str, Any], rows: KnownRows, where: str) -> SamplingParams:
-    """Return how an answer was drawn: the checkpoint's own temperature is the default."""
+    """Return the sampling of an answer; the default temperature is the checkpoint's own."""
     found: dict[str, Any] = {"temperature": float(rows.temperature)}
     for name in ("temperature", *FILTERS):
         value = document.get(name)

@@ -87,7 +87,7 @@ def _table(
 
 
 def _behind_others(table: Table) -> dict[Context, Floats]:
-    """Return the mean of all rows with the same last token: the result of a wrong cache or mask."""
+    """Return the mean of all rows with the same last token, as from a wrong cache or mask."""
     behind: dict[int, list[Floats]] = {}
     for context, row in table.items():
         behind.setdefault(context[-1], []).append(row)
@@ -125,7 +125,7 @@ def _processed(row: Floats, rows: KnownRows, sampling: SamplingParams) -> Floats
 
 
 def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
-    """Return which words a filter keeps, None if rounding decides."""
+    """Return a mask of the words that a filter keeps, None if rounding decides."""
     if sampling.top_k is not None:
         return _first(row, sampling.top_k)
     if sampling.top_p is not None:
@@ -140,7 +140,7 @@ def _kept(row: Floats, sampling: SamplingParams) -> NDArray[numpy.bool_] | None:
 
 
 def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
-    """Return the most probable words, None if the last of them is not clear."""
+    """Return a mask of the most probable words, None if the last of them is not clear."""
     order = numpy.argsort(-row, kind="stable")
     if count < len(row):
         last, following = row[order[count - 1]], row[order[count]]
@@ -153,7 +153,7 @@ def _first(row: Floats, count: int) -> NDArray[numpy.bool_] | None:
 
 
 def _tolerance(rows: KnownRows, sampling: SamplingParams, dtype: str) -> float:
-    """Return how far a correct engine may be from a processed row.
+    """Return the largest distance of a correct engine's row from a processed row.
 
     An error of logits grows with the factor by which they are divided. In bfloat16 an engine may
     round the quotient, too.

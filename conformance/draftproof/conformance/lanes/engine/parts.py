@@ -57,7 +57,7 @@ class Part:
     """True to send the requests without speculation, too, if there is a control."""
     is_pooled: bool = False
     """True for a part that sends no requests, and counts the tokens of all parts with plain
-    sampling again: a small fault that is everywhere needs all of them."""
+    sampling again: a small fault that affects all parts shows only in all of them together."""
 
     def settings(self, plain: SamplingParams) -> frozenset[str]:
         """Return the settings that an engine needs for a part besides the plain ones."""
@@ -126,7 +126,7 @@ answers, and the states of the last tokens."""
 
 @dataclass
 class Asked:
-    """Tokens of one part that were counted so far."""
+    """Tokens of one part that have been counted so far."""
 
     part: Part
     rows: KnownRows
@@ -138,7 +138,8 @@ class Asked:
     outside: int = 0
     """Tokens to which the target gives no probability, whatever the settings."""
     framed: int = 0
-    """Those of them to which it gives one elsewhere, and whose context reaches into the prompt."""
+    """Those of them that it gives a probability elsewhere, in contexts that reach into the
+    prompt."""
     written: int = 0
     steps: int = 0
     stepped: int = 0
@@ -150,10 +151,10 @@ class Asked:
     pending: dict[Place, Floats] = field(default_factory=dict)
     """Counts since the last look."""
     cells: dict[Place, list[int]] = field(default_factory=dict)
-    """The tokens after each context, in their order."""
+    """The tokens after each context, in order."""
 
     def batch(self, left: int) -> list[Generation]:
-        """Return the next requests, which ask for no more than the tokens that are left."""
+        """Return the next requests, which request at most `left` tokens in all."""
         requests: list[Generation] = []
         number = min(self.part.requests, left)
         for place in range(number):

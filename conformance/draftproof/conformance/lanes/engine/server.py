@@ -185,7 +185,7 @@ class Server:
         }
 
     def _tokens(self, text: str, written: int | None) -> Tokens:
-        """Return the tokens of a text; what was written, and is not in it, is none of them."""
+        """Return the tokens of a text; written tokens missing from it are `UNKNOWN`."""
         known = {**self.rows.id_of, **self.rows.special}
         special = "|".join(map(re.escape, self.rows.special))
         found = re.findall(f"{special}|." if special else ".", text, re.DOTALL)

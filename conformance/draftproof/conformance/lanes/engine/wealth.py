@@ -1,27 +1,27 @@
-"""Evidence that what an engine writes is not the chain that it owes, valid at every look.
+"""Evidence that an engine's output is not the Markov chain that it owes, valid at every look.
 
 Every token is drawn from the row of its *context*, given everything before it: the same request's
-tokens and the other requests'. So every wealth here that no row lets grow in expectation is an
-e-process over all tokens of a campaign, in whatever order they are counted (`statistics`). There
-are four kinds of bets, and the evidence is their mean:
+tokens and the other requests'. So a wealth that no row lets grow in expectation is an e-process
+over all tokens of a campaign, in whatever order they are counted (`statistics`). There are four
+kinds of bets, and the evidence is their mean:
 
-**All rows together.** One Dirichlet prior c p for all contexts, the counts of each context being
-bet on with its own row p. The gain is the product over contexts, for every concentration c.
+**All rows together.** One Dirichlet prior c p serves all contexts: the bet on the counts of each
+context uses its own row p. The gain is the product over contexts, for every concentration c.
 
-**All rows of one place**, in the same way: the first tokens of answers, say, which a fault of
-prefixes hits alone.
+**All rows of one place**, in the same way: for example the first tokens of answers, which are all
+that a fault of prefixes affects.
 
-**Each row by itself**, for a fault in a few contexts: the mean over contexts.
+**Each row separately**, for a fault in a few contexts: the mean over contexts.
 
-**Suspects.** A suspect has a row r of its own for every context: the draft's, for one. The bet is
-on the mixture (1 - s) p + s r, for shares s of 1 down to 1/500, and pays
+**Suspects.** A suspect has its own row r for every context, for example the draft's. The bet is on
+the mixture (1 - s) p + s r, for shares s of 1 down to 1/500, and pays
 
     1 + s (r(x) / p(x) - 1),
 
-whose mean is 1 under p. Under a row at total variation distance d of p it is at most
-1 + s d (max - min of r / p), which the gain is divided by.
+whose mean is 1 under p. Under a row at total variation distance d of p the mean is at most
+1 + s d (max - min of r / p), by which the gain is divided.
 
-A token to which the row gives no probability ends it: that is no question of evidence.
+A token to which the row gives no probability is proof, and makes the evidence infinite.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ Place = TypeVar("Place")
 
 @dataclass(frozen=True)
 class Owed:
-    """The row that is owed in a context, and those of suspects, over the words with mass.
+    """Row that is owed in a context, and those of suspects, over the words with mass.
 
     `row` [words] is positive but for excluded words; a correct engine's row is within `tolerance`.
     """
@@ -144,7 +144,7 @@ class Counted(Generic[Place]):
 
     @property
     def distance(self) -> float:
-        """The total variation distance of frequencies from rows, as a mean over all tokens."""
+        """Mean total variation distance, over all tokens, of frequencies from rows."""
         apart = sum(
             abs(counts - numpy.append(self.contexts[context].row, 0) * counts.sum()).sum() / 2
             for context, counts in self.counts.items()
@@ -153,13 +153,13 @@ class Counted(Generic[Place]):
 
     @property
     def bound(self) -> float:
-        """A bound on the mean distance, over tokens, of the engine's rows from those that are owed.
+        """Bound on the mean distance, over tokens, of the engine's rows from those that are owed.
 
         The engine's row of a context is a mean over all tokens in that context. The bound is too
         low at any look with probability at most 1e-6: let A(s) be the words that this row has too
-        often in context s. The number of tokens in A(s), less what the engine's rows expect, is a
-        martingale with steps in a range of 1, so Hoeffding's inequality holds for it as for one
-        event (`upper_bound`).
+        often in context s. The number of tokens in A(s), less the number expected from the engine's
+        rows, is a martingale with steps in a range of 1, so Hoeffding's inequality holds for it as
+        for one event (`upper_bound`).
         """
         if not self.looks:
             return 1.0
@@ -169,9 +169,10 @@ class Counted(Generic[Place]):
         """Return the smallest bias of all rows that would have been found with this power.
 
         The rows are moved in the direction that is hardest to see, by the same distance. The gain
-        of all rows together is taken as normal: for N tokens and m words, chi-square distance x and
-        concentration c, its mean is (N**2 x + (m - 1) N) / (2 (N + c)) - (m - 1) / 2 log(1 + N /
-        c), and its variance (m - 1) / 2 (N / (N + c))**2 + N**3 x / (N + c)**2.
+        of all rows together is approximated as normal: for N tokens and m words, chi-square
+        distance x and concentration c, its mean is (N**2 x + (m - 1) N) / (2 (N + c)) -
+        (m - 1) / 2 log(1 + N / c), and its variance (m - 1) / 2 (N / (N + c))**2 +
+        N**3 x / (N + c)**2.
         """
         low, high = 0.0, 1.0
         if self._power(high, threshold) < power:
@@ -251,16 +252,17 @@ class Paired(Generic[Place]):
     """Evidence that an engine does not write as its control does, whatever rows both have.
 
     Tokens are paired in the order in which each of the two has met a context: x of the engine with
-    y of the control. If a and b are predictions of them from earlier tokens, and m is their mean,
-    the bet pays
+    y of the control. If a and b are predictions of these tokens from earlier tokens, and m is the
+    mean of a and b, the bet pays
 
         a(x) / m(x) * b(y) / m(y).
 
     If both draw from one row P, its mean is u v, with u = sum of P a / m and v = sum of P b / m.
     Since u + v = 2, that is at most 1 (Turner, Ly and Gruenwald, arXiv 2106.02693), for pairs whose
-    number is fixed beforehand. How many pairs of a context are met depends on both texts, which
-    this leaves out: it concerns the last pairs of a context, where a and b nearly agree. If their
-    rows differ by a total variation distance d, it is at most 1 + 4 d, since no ratio is above 2.
+    number is fixed beforehand. The number of pairs of a context depends on both texts, which this
+    ignores: it affects only the last pairs of a context, where a and b nearly agree. If the rows of
+    the engine and the control differ by a total variation distance d, the mean is at most 1 + 4 d,
+    since no ratio is above 2.
     """
 
     contexts: Mapping[Place, Owed]

@@ -1,31 +1,32 @@
 """The exact lane: the law of a PyTorch program, by trying every outcome of its randomness.
 
-The program runs under two torch modes. Its calls to the random generator return placeholders
-whose elements have an identity; data movement is followed, the known arithmetic is solved,
-and where the program looks at a random number its run splits. What it returns without a look
-splits nothing: the run has a law of outcomes then. What cannot be followed raises
-`OpaqueRandomness` with the operator and the program's own line. Never a wrong law.
+The program runs under two torch modes. Its calls to the random generator return placeholders whose
+elements have an identity. The lane follows data movement, solves the known arithmetic, and splits
+the run where the program looks at a random number. Random numbers that the program returns without
+a look do not split the run: the run then has a law of outcomes. Operations that the lane cannot
+follow raise `OpaqueRandomness` with the operator and the program's own line. The lane never returns
+a wrong law.
 
     >>> import torch
     >>> observed = exact_law(lambda: torch.rand(2) < torch.tensor([0.25, 0.5]))
     >>> {outcome: str(weight) for outcome, weight in observed.law.items()}  # doctest: +ELLIPSIS
     {(True, True): '1/8', (True, False): '1/8', (False, True): '3/8', (False, False): '3/8'}
 
-What is taken as ideal: uniform numbers are continuous (float32's are multiples of 2**-24; in
-half and bfloat16 they are rounded as torch rounds them, and so are sums, products and quotients of
-them, while powers, exponentials and logarithms count as rounded once), and exponential and
-multinomial draws have their exact law. What a program adds to a number or takes it times is not
-rounded, either, and refused where that would matter: where an edge is as near to a point of
-positive probability as rounding goes, as of a clamped number, or a large number swamps a random
-one. What is likely too large or too small for its type is refused. What no mode of torch can see
-is not seen here either: memory that a compiled extension reads through a raw pointer, what is read
-while torch's own functions are told to pass modes by, the state of a generator that is read as
-numbers, and other threads that were already running.
-Functions under `torch.compile` run as they are written.
+Random numbers are taken as ideal. Uniform numbers are continuous, although those of float32 are
+multiples of 2**-24. In half and bfloat16 they are rounded as torch rounds them, and so are sums,
+products and quotients with them; powers, exponentials and logarithms count as rounded once.
+Exponential and multinomial draws have their exact law. Sums and products of a random number and a
+constant are not rounded either. The lane refuses programs for which that would matter: if an edge
+is within rounding of a point of positive probability, as of a clamped number, or if a large number
+swamps a random one. It also refuses numbers that are likely too large or too small for their type.
+It cannot see what no mode of torch can see: memory that a compiled extension reads through a raw
+pointer, reads while torch's own functions are told to bypass modes, the state of a generator that
+is read as numbers, and other threads that were already running. Functions under `torch.compile` run
+uncompiled.
 
-What Python's `random`, numpy's generators and `secrets` draw is answered likewise (`_sources`):
-their uniform numbers are continuous, and their choices draw from the weights that they are given.
-Runs of a loop that goes on with next to no probability are given up, and count as slack.
+The lane also answers draws by Python's `random`, numpy's generators and `secrets` (`_sources`):
+their uniform numbers are continuous, and their choices draw from the given weights. It gives up
+runs of a loop that continues with next to no probability, and counts them as slack.
 """
 
 from __future__ import annotations
@@ -75,12 +76,12 @@ Subject = TypeVar("Subject")
 
 @dataclass(frozen=True)
 class ExactLaw(Generic[Outcome]):
-    """The law of a program, the runs that it took, and how far the true law may lie from it.
+    """Law of a program, the number of its runs, and a bound on the error of the law.
 
-    `slack` bounds the total variation distance that comes from constants which guard noise
-    against zero (`u + 1e-10`) and were dropped, and from turns of a loop that were given up; it is
-    0 for a program without them. A program that
-    `has_scalars` has taken random numbers out of torch.
+    `slack` bounds the total variation distance from the true law. It comes from dropped constants
+    that guard noise against zero (`u + 1e-10`), and from iterations of a loop that were given up;
+    it is 0 for a program without them. `has_scalars` is true for a program that took random numbers
+    out of torch.
     """
 
     __repr__ = readable
@@ -97,14 +98,15 @@ def exact_law(
     most_runs: int = 1_000_000,
     is_held: bool = True,
 ) -> ExactLaw[Any]:
-    """Return the exact law of what `program` returns.
+    """Return the exact law of the outcome that `program` returns.
 
-    Every sequence of random outcomes that it looks at is tried, so it must depend on nothing that
-    changes from run to run. It may return tensors and arrays, and tuples, lists, dictionaries or
-    dataclasses of them: they become nested tuples of numbers. Weights sum to exactly 1.
+    The lane tries every sequence of random outcomes that the program looks at, so the program must
+    depend on nothing that changes from run to run. It may return tensors and arrays, and tuples,
+    lists, dictionaries or dataclasses of them: they become nested tuples of numbers. Weights sum to
+    exactly 1.
 
-    Where laws are held against real runs (`unwatched.holding`), so is this one, unless `is_held`
-    is False. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the program raises.
+    If laws are compared with real runs (`unwatched.holding`), this law is too, unless `is_held` is
+    False. Raises `OpaqueRandomness`, `TooManyRuns`, and any error that the program raises.
     """
 
     def of_nothing(_: None) -> Any:
@@ -123,11 +125,11 @@ def exact_laws(
     *,
     most_runs: int = 1_000_000,
 ) -> list[ExactLaw[Any]]:
-    """Return the exact law of what `program` returns of each subject.
+    """Return the exact law of the outcome that `program` returns for each subject.
 
-    Subjects are tensors, or tuples, lists, dictionaries or dataclasses of them and other things.
-    The program gets copies, and may write to them. It must do the same with alike subjects, but for
-    what it reads in their tensors. All else is as `exact_law` says, for each of them.
+    Subjects are tensors, or tuples, lists, dictionaries or dataclasses that contain tensors. The
+    program gets copies, and may write to them. It must do the same with similar subjects, except
+    for what it reads in their tensors. Otherwise each law is as `exact_law` defines it.
     """
     laws: dict[int, ExactLaw[Any]] = {}
     with _watching(program):
@@ -141,8 +143,8 @@ def exact_laws(
 class RowLaw:
     """The law of a program that returns an outcome and a token, in doubles.
 
-    `rows[outcome]` [size] has the probabilities of the outcome with each token. In total variation
-    they are at most `error`, and `slack` as in `ExactLaw`, from the law.
+    `rows[outcome]` [size] has the probabilities of the outcome with each token. Their total
+    variation distance from the law is at most `error` plus `slack`; `slack` is as in `ExactLaw`.
     """
 
     rows: Mapping[Hashable, NDArray[numpy.float64]]
@@ -166,12 +168,13 @@ def row_law(
     most_runs: int = 1_000_000,
     is_held: bool = True,
 ) -> RowLaw:
-    """Return the law of a program that returns an outcome and a token, which is in 0..size - 1.
+    """Return the law of a program that returns an outcome and a token in 0..size - 1.
 
-    The outcome is what `exact_law` takes, the token one whole number, in a tensor or not. A token
-    that nobody looks at is no fork of the program but a row, however many there are: so the law is
-    in doubles, and says how far it may be off. Raises as `exact_law` does, `TypeError` for a
-    program that returns anything else, and `ValueError` for a token that is out of its range.
+    The outcome is any result that `exact_law` takes; the token is one whole number, in a tensor or
+    not. A token that the program does not look at does not split the run, however large its range:
+    its law is a row. So the law is in doubles, with a bound on its error. Raises as `exact_law`
+    does, `TypeError` for a program that returns anything else, and `ValueError` for a token out of
+    range.
     """
 
     def of_nothing(_: None) -> Any:
@@ -214,7 +217,7 @@ def _require_within(tokens: NDArray[numpy.int64], size: int) -> None:
 
 @contextlib.contextmanager
 def _watching(program: Callable[..., Any]) -> Iterator[None]:
-    """Let nothing that the lane cannot follow go on unseen in a program."""
+    """Watch the program, so that it cannot do unseen what the lane cannot follow."""
     with foreign.generators_untouched(program), followed(), one_thread(), uncompiled():
         yield
 
@@ -222,7 +225,7 @@ def _watching(program: Callable[..., Any]) -> Iterator[None]:
 def _laws(
     program: Callable[[Subject], Any], subjects: Sequence[Subject], most_runs: int
 ) -> list[ExactLaw[Any]]:
-    """Return the laws on subjects that are alike: of runs together, or else of each by itself."""
+    """Return the laws on similar subjects, from runs together, or from separate runs if need be."""
     return [_law(runs) for runs in _runs(Walks(program, subjects, most_runs), len(subjects))]
 
 
@@ -238,7 +241,7 @@ def _runs(walks: Walks, count: int) -> list[list[CompletedRun]]:
 
 
 def _replayed(walks: Walks, number: int) -> list[CompletedRun]:
-    """Return the runs on a subject, one by one."""
+    """Return the runs on a subject, made one by one."""
     replays = walks.replays(number)
     runs = replays.runs(walks.begun(number))
     again = [run for count, run in enumerate(runs, 1) if is_made_again(count)]
@@ -270,10 +273,10 @@ def hold_exact(
     many: Callable[[int], Mapping[Hashable, int]] | None = None,
     at_once: int = 1,
 ) -> None:
-    """Hold a program's law against real runs, if that is asked for (`unwatched.holding`).
+    """Compare a program's law with real runs, if enabled (`unwatched.holding`).
 
-    `many(n)` counts the outcomes of n runs, as a program that takes rows has them from one call;
-    tensors in them are tuples. `at_once` rows cost about as much as one.
+    `many(n)` counts the outcomes of n rows of one call, for a program that takes rows; tensors in
+    the outcomes are tuples. `at_once` rows cost about as much as one.
     """
     outcomes = len(found.law)
     usual = min(outcomes, _MOST_ALONE)
@@ -290,10 +293,10 @@ def hold_exact(
 
 
 def hold_rows(found: RowLaw, program: Callable[[], tuple[Any, Any]]) -> None:
-    """Hold a law of rows against real runs, as `hold_exact` does.
+    """Compare a law of rows with real runs, as `hold_exact` does.
 
-    Tokens of a row count together, in up to 8 groups of about equal weight, and those that the law
-    excludes in none.
+    Tokens of a row are counted together, in up to 8 groups of about equal weight; tokens that the
+    law excludes are in no group.
     """
     groups = {outcome: _grouped(row) for outcome, row in found.rows.items()}
     weights = {
@@ -319,7 +322,7 @@ _GROUPS = 8
 
 
 def _grouped(row: NDArray[numpy.float64]) -> NDArray[numpy.int64]:
-    """Return the group [size] of each token of a row [size], -1 for one that has no weight."""
+    """Return the group [size] of each token of a row [size], -1 for a token without weight."""
     before = numpy.cumsum(row) - row
     group = (before / max(row.sum(), numpy.finfo(float).tiny) * _GROUPS).astype(numpy.int64)
     return numpy.where(row > 0, group.clip(0, _GROUPS - 1), -1)

@@ -25,7 +25,7 @@ _UNROUNDED = {"div", "mul", "pow"}
 
 
 def compute(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
-    """Apply a function of one random number, and of one ordinary number if it has two."""
+    """Apply a function of one random number, and of one ordinary number if it takes two."""
     given = bound(func, args, kwargs)
     if given.get("rounding_mode") is not None:
         raise NotUnderstood("rounds noise")
@@ -70,7 +70,7 @@ def compute(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Ten
 
 
 def _result(name: str, operation: Operation, dtype: torch.dtype) -> Noise | float:
-    """Return the result of an operation, as a type holds it where it is random."""
+    """Return the result of an operation; a random result is rounded as its type requires."""
     result = ARITHMETIC[name](operation)
     if isinstance(result, Noise):
         return held(result, dtype)
@@ -82,9 +82,9 @@ def _result(name: str, operation: Operation, dtype: torch.dtype) -> Noise | floa
 def paired(
     elements: Elements, func: OpOverload, args: Any, kwargs: Any, operands: Sequence[Any]
 ) -> tuple[Tensor, list[float]]:
-    """Broadcast one or two operands; return ids and the ordinary numbers opposite to them.
+    """Broadcast one or two operands; return ids and the ordinary numbers paired with them.
 
-    An id is negative where the random number is the second operand.
+    An id is negative if the random number is the second operand.
     """
     if len(operands) == 1:
         ids = elements.ids(operands[0])
@@ -116,7 +116,7 @@ def paired(
 def _require_narrow(
     elements: Elements, name: str, operands: Iterable[Tensor], dtype: torch.dtype
 ) -> None:
-    """Require that torch rounds no operand where it is rounded here, nor the other way."""
+    """Require that torch rounds each operand exactly where the lane rounds it."""
     for operand in operands:
         if elements.identities.has_noise(operand):
             if operand.dtype is not dtype:
@@ -128,7 +128,7 @@ def _require_narrow(
 def _require_rounded_once(
     dtype: torch.dtype, operands: Sequence[Any], given: dict[str, Any]
 ) -> None:
-    """Require that a narrow result is rounded once, after all that an operator computes."""
+    """Require that a narrow result is rounded only once, at the end of the operator."""
     is_wider = len(operands) == 2 and torch.result_type(*operands) is not dtype
     if is_wider or abs(given.get("alpha", 1)) != 1:
         raise NotUnderstood("computes narrow noise of what is rounded on the way")
@@ -136,7 +136,7 @@ def _require_rounded_once(
 
 @dataclass
 class Operation:
-    """A random number, the ordinary number that it meets, and the operator's arguments."""
+    """Random number, the ordinary number combined with it, and the operator's arguments."""
 
     noise: Noise
     other: float
@@ -173,7 +173,7 @@ class Operation:
         return self.shifted(self.scaled(self.noise, weight), self.other)
 
     def weight(self, sign: int) -> float:
-        """Return sign * alpha, of which an integer 0 is positive."""
+        """Return sign * alpha; for an integer alpha of 0 the result is positive zero."""
         alpha = self.given.get("alpha", 1)
         if self.noise.has_atoms and abs(alpha) != 1:
             raise NotUnderstood("computes noise that has atoms of what is rounded on the way")

@@ -1,9 +1,9 @@
-"""An array of random numbers that numpy would have drawn: it passes for a `numpy.ndarray`.
+"""Array of random numbers drawn by numpy, which passes for a `numpy.ndarray`.
 
-Behind it stands a tensor. Arithmetic, comparisons, races and indexing are done on the tensor. All
-else that numpy does with an array reads its numbers: choices are decided then, and the lane is
-blind where a number is continuous. Code in C that insists on an array's memory asks for
-`__array__`, which is one of these readings.
+It wraps a tensor, on which it does arithmetic, comparisons, races and indexing. Everything else
+that numpy does with an array reads its numbers: that decides choices, and the lane is blind if a
+number is continuous. Code in C that needs an array's memory calls `__array__`, which also reads
+them.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ from draftproof.conformance.lanes.exact import _scalar
 
 
 def as_array(tensor: Tensor) -> Any:
-    """Return a tensor as numpy has it: an `Array` where a lane watches and it is random."""
+    """Return a tensor as numpy's: an `Array` if a lane watches and the tensor is random."""
     if has_torch_function((tensor,)):
         return handle_torch_function(as_array, (tensor,), tensor)
     return tensor.detach().clone().numpy()
 
 
 def number_of(tensor: Tensor) -> Any:
-    """Return the one element of a tensor as numpy has it: choices are decided."""
+    """Return the only element of a tensor as a number of numpy's, with its choice decided."""
     found = tensor.item()
     if isinstance(found, _scalar.Scalar):
         return found
@@ -37,12 +37,12 @@ def number_of(tensor: Tensor) -> Any:
 
 
 def answered(tensor: Tensor) -> Any:
-    """Return a result as numpy has it: a number where it has no dimension, or else an array."""
+    """Return a result as numpy's: a number if it has no dimension, else an array."""
     return as_array(tensor) if tensor.dim() else number_of(tensor)
 
 
 class Array(NDArrayOperatorsMixin):
-    """Stand-in for an array with random numbers in it."""
+    """Stand-in for an array that contains random numbers."""
 
     __slots__ = ("_tensor",)
 
@@ -167,7 +167,7 @@ class Array(NDArrayOperatorsMixin):
 
 
 def opened(value: Any, dtype: torch.dtype | None = None) -> Any:
-    """Return an operand as torch takes it: arrays as tensors, of a dtype if one is given."""
+    """Return an operand in a form that torch takes: arrays as tensors, of a dtype if given."""
     if isinstance(value, Array):
         found = value._tensor
     elif isinstance(value, _scalar.Scalar):
@@ -182,14 +182,14 @@ def opened(value: Any, dtype: torch.dtype | None = None) -> Any:
 
 
 def has_stand_ins(value: Any) -> bool:
-    """Return whether a value is, or is a list of, stand-ins for random numbers."""
+    """Return whether a value is a stand-in for random numbers, or a list that contains one."""
     if isinstance(value, (list, tuple)):
         return any(map(has_stand_ins, value))
     return isinstance(value, (Array, _scalar.Scalar))
 
 
 def as_tensor(value: Any) -> Tensor:
-    """Return the tensor that torch makes of a value with stand-ins in it: a new one."""
+    """Return a new tensor that equals the tensor torch would make of a value with stand-ins."""
     if isinstance(value, (list, tuple)):
         parts = [as_tensor(each) for each in value]
         return torch.stack([part.to(parts[0].dtype) for part in parts])
@@ -200,9 +200,9 @@ def as_tensor(value: Any) -> Tensor:
 
 
 def settled(value: Any) -> Any:
-    """Return a value with the arrays in it as plain ones: choices are decided.
+    """Return a value whose arrays are ordinary, with choices decided.
 
-    The lane is blind where one has a number that is continuous.
+    The lane is blind if an array contains a continuous number.
     """
     if isinstance(value, Array):
         return value.__array__()
@@ -216,7 +216,7 @@ def settled(value: Any) -> Any:
 
 
 def of_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
-    """Return what a universal function of numpy's makes of random numbers and others."""
+    """Return the result of a universal function of numpy on random and other numbers."""
     function = _UFUNCS.get(ufunc.__name__)
     if function is None or method != "__call__" or kwargs:
         return getattr(ufunc, method)(*map(settled, inputs), **settled(kwargs))
@@ -228,7 +228,7 @@ def of_ufunc(ufunc: Any, method: str, inputs: Any, kwargs: Any) -> Any:
 
 
 def of_function(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return what a function of numpy's makes of random numbers and others."""
+    """Return the result of a function of numpy on random and other numbers."""
     known = _FUNCTIONS.get(func.__name__)
     found = NotImplemented if known is None else known(*args, **kwargs)
     return func(*settled(args), **settled(kwargs)) if found is NotImplemented else found
@@ -263,7 +263,7 @@ def _tensors(value: Any) -> Any:
 
 
 def _index(index: Any) -> Any:
-    """Return an index as torch takes it, in which choices are decided."""
+    """Return an index in a form that torch takes, with choices decided."""
     if index.__class__ is tuple:
         return tuple(map(_index, index))
     if isinstance(index, (numpy.ndarray, list)):
@@ -300,7 +300,7 @@ _UFUNCS: dict[str, Callable[..., Tensor]] = {
 
 
 def _first(method: str) -> Callable[..., Any]:
-    """Return a function of numpy's that is a method of its first argument."""
+    """Return a function of numpy that is a method of its first argument."""
 
     def called(array: Any, *args: Any, **kwargs: Any) -> Any:
         return (
@@ -311,7 +311,7 @@ def _first(method: str) -> Callable[..., Any]:
 
 
 def searchsorted(edges: Any, values: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Return the places of random numbers among edges that are known."""
+    """Return the places of random numbers among known edges."""
     if isinstance(edges, Array) or sorter is not None:
         return NotImplemented
     found = torch.searchsorted(

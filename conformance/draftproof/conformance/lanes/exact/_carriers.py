@@ -1,7 +1,7 @@
-"""Carriers of a walk, and the versions of their memory that runs have.
+"""Carriers of a walk, and the versions of their memory in its runs.
 
-A *carrier* is a tensor that the program holds. Where runs differ, its memory says nothing, and
-each class of runs has a version of it beside the carrier (`_split`).
+A *carrier* is a tensor that the program holds. If runs differ in its memory, that memory has no
+meaning, and each class of runs has a version of it outside the carrier (`_split`).
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Carriers:
         self._identities = identities
 
     def add(self, carrier: Tensor, of: Classes, versions: list[Tensor]) -> None:
-        """Add a carrier that has been spoilt, with its versions by the classes of runs."""
+        """Add an overwritten carrier with its versions by the classes of runs."""
         self.splits[address(carrier)] = SplitMemory(weak(carrier), of, versions)
 
     def close(self) -> bool:
-        """Return whether split memory outlives the walk: it is the first run's then."""
+        """Set memory that outlives the walk to the first run's; return whether there is any."""
         if any(alive(split.storage) for split in self.splits.values()):
             # What goes round in circles is held by nobody else.
             gc.collect()
@@ -76,7 +76,7 @@ class Carriers:
         return [seen] if split is None else [seen_as(each, seen) for each in split.versions]
 
     def split(self, carrier: Tensor, of: Classes) -> SplitMemory:
-        """Move a carrier's memory beside it, the same for all runs, and leave nothing in it.
+        """Move a carrier's memory into one version for all runs, and overwrite the carrier.
 
         `of` has all runs in one class.
         """
@@ -89,7 +89,7 @@ class Carriers:
         return split
 
     def copied(self, memory: Tensor) -> Tensor:
-        """Return a copy of all elements of a storage, the same random numbers among them."""
+        """Return a copy of all elements of a storage, with the same random numbers."""
         with torch.inference_mode(mode=False):
             copy = memory.clone()
         ids = self._identities.of(memory)
@@ -98,7 +98,7 @@ class Carriers:
         return copy
 
     def put(self, key: int, of: Classes, versions: list[Tensor]) -> None:
-        """Replace the versions of a carrier, those that are equal becoming one."""
+        """Replace the versions of a carrier, with equal versions merged into one."""
         split = self.splits[key]
         split.of, split.versions = self.merged(of, versions)
 
@@ -111,17 +111,17 @@ class Carriers:
         return self.partitions.one(merged), [versions[of[run]] for run in first]
 
     def _kind(self, version: Tensor) -> Hashable:
-        """Return a key that versions share if they are equal, None for one that is too large."""
+        """Return a key that equal versions share, None for a version that is too large."""
         found = bits(version)
         ids = None if found is None else self._identities.of(version)
         return found if ids is None else (found, *ids.tolist())
 
     def partition(self, of: Classes) -> Classes:
-        """Return the coarsest partition finer than `of` whose classes have all memory in common."""
+        """Return the coarsest partition finer than `of` whose classes agree in all memory."""
         return self.partitions.product([of, *(each.of for each in self.splits.values())])[0]
 
     def forget(self) -> None:
-        """Forget carriers that nobody holds any more: they need no versions."""
+        """Forget carriers that the program no longer holds, since they need no versions."""
         self.splits = {key: each for key, each in self.splits.items() if alive(each.storage)}
 
     def take(self, were: Sequence[int], more: Classes) -> Regrouping:

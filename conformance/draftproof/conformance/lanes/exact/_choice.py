@@ -1,8 +1,8 @@
 """Discrete random numbers, and their laws before the program looks at them.
 
-A choice that the program does not look at does not fork the program: its law is a row. A row is
-exact, in rationals, or in doubles, with a bound on its error, even for the vocabularies of real
-models.
+A choice that the program does not look at does not split the run: its law is a row. A row is exact,
+in rationals, or in doubles with a bound on its error, which makes the vocabularies of real models
+feasible.
 """
 
 from __future__ import annotations
@@ -34,9 +34,9 @@ UNIT = 2.0**-53
 
 @dataclass(frozen=True)
 class DrawnRow:
-    """Possible values of a choice, in the order of a draw, and their positive weights.
+    """Possible values of a choice, in the order of a draw, with their positive weights.
 
-    Weights need not sum to 1, and a value may come more than once.
+    Weights need not sum to 1, and a value may occur more than once.
     """
 
     values: Sequence[int]
@@ -48,7 +48,7 @@ class DrawnRow:
         return [*self.weights] if mass == 1 else [weight / mass for weight in self.weights]
 
     def doubles(self) -> Doubles:
-        """Return the row in doubles: a quotient may be cut off where it would be rounded."""
+        """Return the row in doubles; a quotient may be truncated instead of rounded."""
         shares = numpy.array([float(share) for share in self.shares()])
         return Doubles(numpy.array(self.values, numpy.int64), shares, 2 * UNIT)
 
@@ -75,14 +75,14 @@ class Doubles:
 
 
 class Draw(Protocol):
-    """Draw of a choice whose law is known in advance."""
+    """Draw that decides a choice, with a law known in advance."""
 
     @property
     def within(self) -> range:
-        """Range that holds every number that can be drawn."""
+        """Range that contains every number that can be drawn."""
 
     def decide(self, world: World) -> int:
-        """Return the number drawn in a world, which remembers what follows from the draw."""
+        """Return the number drawn in a world, which records the consequences of the draw."""
 
     def row(self, world: World) -> DrawnRow:
         """Return the exact row of the draw in a world. Raises `NotUnderstood`."""
@@ -93,7 +93,7 @@ class Draw(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """Discrete random number, which is decided at its first reading and then stays the same."""
+    """Discrete random number that is decided at its first reading and then stays the same."""
 
     decide: Callable[[World], int]
     draw: Draw | None = None
@@ -103,7 +103,7 @@ class Choice:
 
     @property
     def within(self) -> range:
-        """Range that holds every value the choice can have."""
+        """Range that contains every possible value of the choice."""
         return self.among if self.draw is None else self.draw.within
 
     @classmethod
@@ -121,7 +121,7 @@ class Choice:
 
 @dataclass(frozen=True, eq=False)
 class Listed:
-    """A draw of one of some values, from weights that are the same in every world."""
+    """Draw of one of several values, with the same weights in every world."""
 
     values: Sequence[int]
     weights: Sequence[Rational]
@@ -143,9 +143,9 @@ class Listed:
 
 @dataclass(frozen=True, eq=False)
 class Weighed:
-    """A draw of one of some values, from positive doubles as weights, the same in every world.
+    """Draw of one of several values, with positive doubles as the same weights in every world.
 
-    Who only asks for its row in doubles needs no rationals, of which a large vocabulary has many.
+    Its row in doubles needs no rationals, which take long for a large vocabulary.
     """
 
     values: NDArray[numpy.int64]
@@ -206,7 +206,7 @@ class Winner:
 
 @dataclass(frozen=True)
 class Cells:
-    """Values in the order of a uniform number: the ends between which it takes each, and shares."""
+    """Values in the order of a uniform number, with the interval and the share of each."""
 
     values: list[int]
     ends: list[Range]
@@ -215,7 +215,10 @@ class Cells:
 
 @dataclass(frozen=True, eq=False)
 class Bins:
-    """Number of rising edges [n] that a random number has passed: an inverted distribution."""
+    """Draw of the number of rising edges [n] that a random number has passed.
+
+    This is how a program inverts a distribution function.
+    """
 
     noise: Noise
     edges: NDArray[numpy.float64]
@@ -239,12 +242,12 @@ class Bins:
         return DrawnRow(cells.values, cells.shares)
 
     def doubles(self, world: World) -> Doubles:
-        """Return the row in doubles, where the number is scale * U + shift.
+        """Return the row in doubles, if the number is scale * U + shift.
 
-        Edges are passed where U passes (edge - shift) / scale. With u = 2**-53 such an end is off
-        by at most (|shift / scale| + 4) u within 0..1: shift, scale, difference and quotient are
-        rounded. A weight has two ends, and half of what weights are off counts; they are divided
-        by the width of the interval of U, and rounded twice more.
+        U passes an edge at (edge - shift) / scale. With u = 2**-53, the error of this end is at
+        most (|shift / scale| + 4) u within 0..1: shift, scale, difference and quotient are rounded.
+        A weight has two ends, and half of the sum of the errors of the weights counts; weights are
+        divided by the width of the interval of U, and rounded twice more.
         """
         interval = self._interval(world)
         if interval not in self._rounded:
@@ -307,7 +310,7 @@ class Bins:
 
 
 def passed_by_all(noise: Noise, edges: NDArray[numpy.float64], relation: str) -> int | None:
-    """Return how many of a few edges a number passes wherever it lies, None where that matters."""
+    """Return how many of a few edges every value of the noise passes, None if that varies."""
     if noise.uniform is SPENT or len(edges) > _FEW:
         return None
     # Rows that are certain are alike: each is solved once, for a number of the same law.
@@ -316,7 +319,7 @@ def passed_by_all(noise: Noise, edges: NDArray[numpy.float64], relation: str) ->
 
 
 _ANY = Uniform()
-"""The number that stands for all uniform ones."""
+"""Uniform number that represents all uniform numbers."""
 
 
 @lru_cache(maxsize=4096)
@@ -336,7 +339,7 @@ thousands."""
 
 @dataclass(frozen=True, eq=False)
 class Image:
-    """A whole number that is computed from a choice which a draw makes."""
+    """Whole number computed from a choice with a draw."""
 
     of: Choice
     image: Callable[[Tensor], Tensor]
@@ -368,7 +371,7 @@ class Image:
         return self._chain()[-1].of
 
     def _chain(self) -> list[Image]:
-        """Return the images of images, from the last to the first: there may be thousands."""
+        """Return the chain of images, from the last to the first; it may have thousands."""
         chain = [self]
         while isinstance(chain[-1].of.draw, Image):
             chain.append(chain[-1].of.draw)
@@ -383,7 +386,7 @@ class Image:
 
 
 def _is_normal(value: Rational) -> bool:
-    """Return whether a double is off from a number by no more than `UNIT` of it."""
+    """Return whether rounding a number to a double has a relative error of at most `UNIT`."""
     return bool(value == 0 or _LEAST <= abs(value) <= _MOST)
 
 
@@ -391,9 +394,9 @@ _LEAST, _MOST = (exactly(end) for end in (sys.float_info.min, sys.float_info.max
 
 
 def _merged(images: NDArray[numpy.int64], row: Doubles) -> Doubles:
-    """Return the row of the images of a row's values, each of which comes once.
+    """Return the row of the images of a row's values, without repeated values.
 
-    What comes of several is a sum that is rounded once.
+    The weight of an image of several values is their sum, which is rounded once.
     """
     values, where = numpy.unique(images, return_inverse=True)
     if len(values) == len(images):

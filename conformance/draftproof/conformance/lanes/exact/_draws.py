@@ -1,4 +1,4 @@
-"""Draws: random operators, whose results are noise and choices that are still undecided."""
+"""Draws: random operators, which return noise and undecided choices."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _permutation(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
 
 
 def _fresh(elements: Elements, out: Tensor, number: Callable[[], Noise | Choice]) -> Tensor:
-    """Make every element of `out` a new random number."""
+    """Set every element of `out` to a new random number."""
     if out.numel() > _MOST_NUMBERS:
         raise NotUnderstood(
             f"draws {out.numel()} numbers at once; {_MOST_NUMBERS} are followed one by one"
@@ -135,10 +135,10 @@ def _fresh(elements: Elements, out: Tensor, number: Callable[[], Noise | Choice]
 
 
 def _narrow_uniform(dtype: torch.dtype) -> list[Affine | Clamp]:
-    """Return the steps from an ideal uniform number to torch's in a narrow type, but the rounding.
+    """Return the steps from an ideal uniform number to torch's in a narrow type, before rounding.
 
-    Torch rounds a wide one, and what that makes 1 becomes 0. As laws go, the last half step
-    below 1 may as well lie below 0.
+    Torch rounds a wide number, and replaces a result of 1 by 0. The law is the same if the last
+    half step below 1 is moved below 0.
     """
     if not rounds_uniforms(dtype):
         raise NotUnderstood("draws narrow noise, whose law in this release of torch is not known")

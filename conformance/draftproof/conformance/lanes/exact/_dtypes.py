@@ -1,4 +1,4 @@
-"""Types of tensors: what each holds of noise, and of choices."""
+"""Types of tensors: their effect on noise and on choices."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NEARLY = {torch.float32: Nearly(24, -126), torch.float64: Nearly(53, -1022)}
 
 
 def held(noise: Noise, dtype: torch.dtype) -> Noise:
-    """Return noise as a type holds it: rounded, or as it is, where that is taken as ideal."""
+    """Return noise as stored in a type: rounded, or unchanged if the type is taken as ideal."""
     if dtype in NARROW:
         return noise.then(NARROW[dtype])
     if dtype not in _NEARLY:
@@ -47,7 +47,7 @@ def _extent(dtype: torch.dtype) -> tuple[Rational, Rational]:
 
 
 def is_held(choice: Choice, dtype: torch.dtype) -> bool:
-    """Return whether a type holds whatever a choice can be, exactly."""
+    """Return whether a type represents every possible value of a choice exactly."""
     if dtype is torch.int64:
         return True
     known, within = _whole_numbers(dtype), choice.within
@@ -56,7 +56,7 @@ def is_held(choice: Choice, dtype: torch.dtype) -> bool:
 
 @cache
 def _whole_numbers(dtype: torch.dtype) -> range:
-    """Return the whole numbers around 0 that a type holds, without a gap."""
+    """Return the longest range around 0 of whole numbers that a type represents."""
     if dtype is torch.bool:
         return range(2)
     if dtype.is_floating_point or dtype.is_complex:

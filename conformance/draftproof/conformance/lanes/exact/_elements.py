@@ -1,4 +1,4 @@
-"""Elements of tensors that are random numbers, as operators find and leave them."""
+"""Elements of tensors that are random numbers, for operators to read and to set."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ from draftproof.reference.rational import Rational
 
 @dataclass
 class Elements:
-    """Elements of a program's tensors, and what is known of those that are random.
+    """Elements of a program's tensors, and what is known about the random ones.
 
-    `settle` makes the choices in a tensor ordinary numbers. `slacks` has the rankings whose law is
-    off, and by how much. Where nobody has looked yet, memory has the placeholder, if one is given,
-    and 1 for choices, or else whatever it is that operators leave there: no run may depend on it.
+    `settle` turns the choices in a tensor into ordinary numbers. `slacks` has the error of the law
+    of each inexact ranking. Memory of random numbers that the program has not looked at has the
+    placeholder, if given, and 1 for choices; otherwise it has whatever operators leave there. No
+    run may depend on it.
     """
 
     identities: Identities
@@ -35,7 +36,7 @@ class Elements:
     _places: dict[tuple[Ranking, int], Choice] = field(default_factory=dict)
 
     def ids(self, moved: Any) -> Any:
-        """Return the ids that are moved in the place of a moved argument."""
+        """Return the ids that move in place of the elements of a moved argument."""
         if isinstance(moved, Tensor):
             ids = self.identities.of(moved)
             if ids is None:
@@ -46,7 +47,7 @@ class Elements:
         return 0
 
     def attach(self, tensor: Tensor, ids: Tensor) -> None:
-        """Declare what the tensor's elements are; at once, where others see its memory."""
+        """Declare the ids of the tensor's elements; settle them if others can see its memory."""
         self.identities.attach(tensor, ids)
         if self.placeholder is not None and ids.any():
             # Choices are 0 in other runs.
@@ -57,7 +58,7 @@ class Elements:
             self.require_ordinary([tensor])
 
     def place(self, ranked: Ranking, place: int) -> Choice:
-        """Return the choice of the contender at a place, the same one at each call."""
+        """Return the choice of the contender at a place, the same object at each call."""
         if (ranked, place) not in self._places:
             self._places[ranked, place] = (
                 Choice(lambda world: ranked.at(place, world), among=ranked.within)
@@ -67,7 +68,7 @@ class Elements:
         return self._places[ranked, place]
 
     def spent(self) -> int:
-        """Return the id of noise that nobody may look at: the value of a race's winner."""
+        """Return the id of noise that must not be read: the value of a race's winner."""
         return self.identities.id_of(Noise(SPENT))
 
     def settle_all(self, values: Iterable[Any]) -> None:

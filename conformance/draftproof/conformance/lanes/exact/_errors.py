@@ -1,4 +1,4 @@
-"""Errors inside of the exact lane: unsupported operations, and torch's own errors."""
+"""Errors inside the exact lane: unsupported operations, and torch's own errors."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class NotUnderstood(Exception):
 
 
 class NotTogether(Exception):
-    """Obstacle, named by the message, to one walk of several runs; each run is then made alone."""
+    """Obstacle, named by the message, to a walk of several runs, which are then made separately."""
 
 
 class TorchError(Exception):
-    """Error of torch itself, which the program may see and catch as it would unwatched."""
+    """Error of torch itself, which the program sees and can catch as in an unwatched run."""
 
     def __init__(self, error: Exception) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
-"""Identity of random numbers: the elements of tensors that hold each of them.
+"""Identity of random numbers: the tensor elements that hold each number.
 
-A tensor's storage is what survives the dispatcher (views and detached copies share it), so
-identity is kept there: beside a storage that holds random numbers stands an integer
-tensor of the same length, 0 where an element is an ordinary number, and otherwise the index
-of its `Noise` or `Choice`. A view of the one is the same view of the other.
+Views and detached copies of a tensor share its storage, so the storage identifies it through the
+dispatcher. Each storage that holds random numbers has an integer tensor of the same length: 0 for
+an ordinary number, otherwise the index of the `Noise` or `Choice`. A view of the storage
+corresponds to the same view of this tensor.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class _Shadow:
 
 
 class Identities:
-    """The random numbers of one program, run after run."""
+    """Random numbers of one program, run after run."""
 
     def __init__(self) -> None:
         self._numbers: list[Noise | Choice] = []
@@ -42,7 +42,7 @@ class Identities:
         self._exposed: dict[int, StorageWeakRef] = {}
 
     def begin_run(self) -> None:
-        """Forget the last run: memory that outlives it may be overwritten, but not read."""
+        """Forget the last run; memory that outlives it may be overwritten, but not read."""
         self._numbers.clear()
         self._ids.clear()
         for address in [k for k, s in self._shadows.items() if _is_freed(s.storage)]:
@@ -56,7 +56,7 @@ class Identities:
         self._exposed[storage._cdata] = _weak(storage)
 
     def is_exposed(self, tensor: Tensor) -> bool:
-        """Return True if others read the tensor's memory: then it has no undecided numbers."""
+        """Return True if others read the tensor's memory, which then has no undecided numbers."""
         storage = storage_of(tensor)
         # Memory that numpy shares has lost the right to be resized.
         return storage._cdata in self._exposed or not storage.resizable()
@@ -69,7 +69,7 @@ class Identities:
         return self._ids[number]
 
     def number(self, identity: int) -> Noise | Choice:
-        """Return the number with this id. Raises `NotUnderstood` for one of an earlier run."""
+        """Return the number with this id. Raises `NotUnderstood` for a number of an earlier run."""
         if identity == _STALE:
             raise NotUnderstood("reads noise that was drawn in an earlier call and kept")
         return self._numbers[identity - 1]
@@ -94,11 +94,11 @@ class Identities:
         return None if ids is None else self.number(int(ids))
 
     def among(self, tensors: Iterable[Tensor]) -> list[Tensor]:
-        """Return those tensors that hold random numbers."""
+        """Return the tensors that hold random numbers."""
         return [t for t in tensors if self.of(t) is not None] if self._shadows else []
 
     def has_noise(self, tensor: Tensor) -> bool:
-        """Return whether an element of the tensor is continuous and random."""
+        """Return whether the tensor has a continuous random number."""
         return any(True for _ in self.noises(tensor))
 
     def noises(self, tensor: Tensor) -> Iterator[Noise]:
@@ -114,7 +114,7 @@ class Identities:
                     yield self.number(identity)
 
     def attach(self, tensor: Tensor, ids: Tensor) -> None:
-        """Declare the tensor's elements to be the numbers `ids` (broadcast to its shape)."""
+        """Declare the ids of the tensor's elements; `ids` are broadcast to its shape."""
         shadow = self._shadow(tensor)
         if shadow is None and ids.any():
             shadow = self._new_shadow(tensor)
@@ -127,7 +127,7 @@ class Identities:
         self.write(tensor, {identity: each.value(world) for identity, each in choices.items()})
 
     def choices(self, tensor: Tensor) -> dict[int, Choice]:
-        """Return the choices among the tensor's elements, in their order, by their ids."""
+        """Return the choices among the tensor's elements, in their order, by id."""
         ids = self.of(tensor)
         if ids is None:
             return {}

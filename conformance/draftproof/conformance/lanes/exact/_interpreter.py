@@ -1,10 +1,10 @@
 """Interpreter of PyTorch's operators on random numbers.
 
-Four kinds are understood: operators that *draw*, that *move* elements about, that compute a
+It understands four kinds of operators: those that *draw*, that *move* elements, that compute a
 monotone function of one random number (*arithmetic*), and that *look* at random numbers
-(comparisons, races, bins). Views, and operators that read shapes only, need nothing.
-Before any other operator runs, the choices among its arguments are decided, which makes
-them ordinary numbers; continuous noise cannot be decided, and raises `NotUnderstood`.
+(comparisons, races, bins). Views, and operators that read only shapes, need no interpretation.
+Before any other operator runs, the choices among its arguments are decided, which makes them
+ordinary numbers; continuous noise cannot be decided, and raises `NotUnderstood`.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ _FOLLOWED = MOVES | LOOKS
 
 
 class Interpreter:
-    """Runs operators of a program, following its random numbers."""
+    """Interpreter that runs the operators of a program and follows its random numbers."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class Interpreter:
             raise NotUnderstood("draws random numbers of a kind that is not known")
 
     def follow(self, func: OpOverload, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Return the result of `func`, which was noted. Raises `NotUnderstood`."""
+        """Return the result of `func`, which has been noted. Raises `NotUnderstood`."""
         if name_of(func) in DRAWS:
             return DRAWS[name_of(func)](self.elements, func, args, kwargs)
         if reads_no_values(func):
@@ -85,7 +85,7 @@ class Interpreter:
         return self._follow(func, args, kwargs, touched)
 
     def _run_into(self, func: OpOverload, args: Any, kwargs: dict[str, Any]) -> Any:
-        """Run an operator that has `out=` arguments on fresh ones, then copy into the given."""
+        """Run an operator with `out=` arguments on fresh tensors, then copy into the given ones."""
         given = {name: kwargs[name] for name in written(func, kwargs)}
         for name, out in given.items():
             others = [other for also, other in given.items() if also != name]
@@ -104,7 +104,7 @@ class Interpreter:
     def _follow(
         self, func: OpOverload, args: Any, kwargs: dict[str, Any], touched: list[Tensor]
     ) -> Any:
-        """Run an operator, the tensors among whose arguments are `touched` by randomness."""
+        """Run an operator; `touched` are the tensors among its arguments with random numbers."""
         name, elements = name_of(func), self.elements
         if name in _FOLLOWED:
             return _FOLLOWED[name](elements, func, args, kwargs)
@@ -122,10 +122,10 @@ class Interpreter:
 
 
 def _require_written_apart(func: OpOverload, out: Tensor, read: Iterable[Tensor]) -> None:
-    """Require that an operator can write its result anywhere else, and have it copied then.
+    """Require that an operator can write its result elsewhere, to be copied afterwards.
 
-    What overlaps torch refuses, or not: so no tensor may lie in another's memory, but for an
-    operator that goes element by element over one and the same.
+    Torch refuses only some overlaps. So `out` may not share memory with a tensor that is read,
+    except that an elementwise operator may read exactly the same elements.
     """
     is_repeated = any(
         size > 1 and stride == 0 for size, stride in zip(out.shape, out.stride(), strict=True)

@@ -1,4 +1,4 @@
-"""Moves: operators that copy elements elsewhere or into a different type, unchanged."""
+"""Moves: operators that copy elements unchanged, to other places or into another type."""
 
 from __future__ import annotations
 
@@ -78,9 +78,10 @@ def _move(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Any:
 def _fail(
     elements: Elements, func: OpOverload, args: Any, kwargs: Any, ids: Any, failure: Exception
 ) -> None:
-    """Raise what torch raises where an operator fails on `ids` that stand for its first tensor.
+    """Raise torch's error for an operator that failed on `ids` in place of its first tensor.
 
-    What was written in place before it failed is written, if it failed for the same reason.
+    If torch fails for the same reason, elements that it wrote in place before failing keep their
+    ids.
     """
     try:
         ran(func, args, kwargs)
@@ -94,7 +95,7 @@ def _fail(
 
 
 def _moved_into(elements: Elements, dtype: torch.dtype, source: Tensor, ids: Tensor) -> Tensor:
-    """Return ids of elements some of which were moved from a tensor into another type."""
+    """Return the ids of elements, some of which were moved from a tensor of another type."""
     numbers, id_of = [*elements.identities.numbers(source)], elements.identities.id_of
     noises = [each for each in numbers if isinstance(each, Noise)]
     if not _are_followed(numbers, dtype) or (noises and not dtype.is_floating_point):
@@ -126,7 +127,7 @@ def _cast(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tenso
 
 
 def _cut_off(elements: Elements, identity: int, dtype: torch.dtype) -> int:
-    """Return the id of the whole number that noise becomes in a type of integers."""
+    """Return the id of the whole number to which a type of integers truncates noise."""
     noise = elements.identities.number(identity)
     if dtype not in _WIDE or (isinstance(noise, Noise) and noise.range[0] < 0):
         raise NotUnderstood("makes noise an integer")
@@ -134,7 +135,7 @@ def _cut_off(elements: Elements, identity: int, dtype: torch.dtype) -> int:
 
 
 def _are_followed(numbers: Iterable[Noise | Choice], dtype: torch.dtype) -> bool:
-    """Return whether choices are followed in `dtype`, in which each is what it was."""
+    """Return whether the lane follows choices into `dtype`, which must not change their values."""
     choices = (each for each in numbers if isinstance(each, Choice))
     return dtype in _WIDE and all(is_held(each, dtype) for each in choices)
 
@@ -144,7 +145,7 @@ _DECIDED_BY = {"bitwise_and": False, "logical_and": False, "bitwise_or": True, "
 
 
 def is_masked(elements: Elements, func: OpOverload, args: Any) -> bool:
-    """Return whether an operator holds choices of truth against known truth values."""
+    """Return whether an operator combines undecided truth values with known ones."""
     return (
         name_of(func) in _DECIDED_BY
         and len(args) == 2
@@ -154,7 +155,7 @@ def is_masked(elements: Elements, func: OpOverload, args: Any) -> bool:
 
 
 def follow_masked(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Any:
-    """Run an operator on truth values: choices move, but for those that decide nothing."""
+    """Run an operator on truth values; choices move, except where they decide nothing."""
     (known,) = (each.clone() for each in args if elements.identities.of(each) is None)
     (ids,) = (elements.ids(each) for each in args if elements.identities.of(each) is not None)
     out = ran(func, args, kwargs)

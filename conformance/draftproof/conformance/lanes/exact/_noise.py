@@ -1,7 +1,7 @@
-"""Noise: continuous random numbers, and the knowledge of them before the program looks.
+"""Noise: continuous random numbers, and what is known about them before the program looks.
 
-A `World` holds the knowledge of one run. A `Noise` is a `Uniform` behind steps (`_steps`), with
-bounds on its values. The program can look in two ways only:
+A `World` holds the knowledge of one run. A `Noise` is a `Uniform` followed by steps (`_steps`),
+with bounds on its values. The program can look in two ways only:
 
 * a **comparison** with a known number is solved for U and splits its interval (here);
 
@@ -38,7 +38,7 @@ from draftproof.reference.chance import Chance
 from draftproof.reference.rational import ONE, ZERO, Rational, rational
 
 RARE = ONE / 2**25
-"""Uniform floats are multiples of 2**-24: half of that lies beyond either end of what is likely."""
+"""Probability beyond each end of the likely range: half of 2**-24, the grid of uniform floats."""
 
 # Atoms may be on either side of an edge that have no more probability: of float32, 32 roundings.
 _LIGHT = ONE / 2**19
@@ -48,10 +48,10 @@ _MOST_MOVED = ONE / 2**10
 
 
 class World:
-    """Knowledge of random numbers so far, and the chance that decides what is asked next.
+    """Knowledge of random numbers so far, and the chance that decides the next questions.
 
-    Numbers themselves never change: a world can be taken up where another stands, and go another
-    way.
+    The numbers themselves never change, so a run can continue from another world's knowledge with
+    different decisions.
     """
 
     def __init__(
@@ -70,9 +70,10 @@ class World:
         return self._known
 
     def under(self, chance: Chance, asked: set[object] | None = None) -> World:
-        """Return a world in which the same is known, and another chance decides.
+        """Return a world with the same knowledge, in which a different chance decides.
 
-        Of which numbers it is asked what is known goes into `asked`, or where it went before.
+        The world adds every number that it is asked about to `asked`, by default to the set that
+        this world adds to.
         """
         return World(chance, self._known, self._asked if asked is None else asked)
 
@@ -91,10 +92,10 @@ class World:
 
 @dataclass(frozen=True, eq=False)
 class Uniform:
-    """One ideal uniform number; a world knows the interval in which it lies, None if it raced."""
+    """Ideal uniform number; a world knows its interval, None if the number raced."""
 
     def below(self, edge: Extended, world: World) -> bool:
-        """Decide whether the number lies below `edge`, and remember it."""
+        """Decide whether the number is below `edge`, and remember the decision."""
         interval = world.of(self, (ZERO, ONE))
         if not isinstance(interval, tuple):
             raise NotUnderstood("compares noise that has already decided a race")
@@ -118,35 +119,35 @@ class Uniform:
 
 
 SPENT = Uniform()
-"""A number that nobody may look at."""
+"""Uniform number that must not be read."""
 
 
 @dataclass(frozen=True)
 class Noise:
-    """A continuous random number: a uniform behind monotone steps."""
+    """Continuous random number: monotone steps applied to a uniform number."""
 
     uniform: Uniform
     steps: tuple[Step, ...] = ()
     range: Range = field(default=(ZERO, ONE), compare=False)
-    """An interval that holds the number: what the steps make of 0 and 1."""
+    """An interval that contains the number: the image of 0..1 under the steps."""
     likely: Range = field(default=(RARE, ONE - RARE), compare=False)
-    """An interval outside of which it lies with a probability of no more than 2**-24."""
+    """An interval that the number leaves with probability at most 2**-24."""
     is_swamped: bool = False
-    """True if rounding has left little of it: it has been added to a number that is far larger."""
+    """True if little of it is left after rounding, since it was added to a far larger number."""
 
     def afresh(self) -> Noise:
-        """Return another number of the same law."""
+        """Return a different number with the same law."""
         return replace(self, uniform=Uniform())
 
     def of(self, uniform: Uniform) -> Noise:
-        """Return what the same steps make of another uniform number."""
+        """Return the result of the same steps on another uniform number."""
         return Noise(uniform, self.steps, self.range, self.likely, self.is_swamped)
 
     def held(self, kind: Nearly) -> Noise:
-        """Return the number as a float that is taken as ideal.
+        """Return the number as a float of a type that is taken as ideal.
 
-        It is swamped where one rounding is more than 2**-10 of the distance of its likely ends:
-        logits of 10**4 are not, beside Gumbel noise, which is some 20 wide.
+        It is swamped if one rounding exceeds 2**-10 of the distance between its likely ends: logits
+        of 10**4 plus Gumbel noise, which is about 20 wide, are not.
         """
         noise = self.then(kind) if self._is_rounded else self
         low, high = noise.likely
@@ -158,14 +159,14 @@ class Noise:
 
     @property
     def has_atoms(self) -> bool:
-        """True if there are points of more than little probability."""
+        """True if single values have more than little probability."""
         return _has_atoms(self.steps)
 
     @property
     def _is_rounded(self) -> bool:
-        """True if rounding may matter: at an atom, or where much lies at a constant's side.
+        """True if rounding may matter: at an atom, or after a constant was added.
 
-        A uniform number lies everywhere alike, and is swamped or not.
+        A uniform number has the same density everywhere, so rounding matters only if it is swamped.
         """
         match self.steps:
             case [_, *_, Affine(shift=shift)] if shift != 0:
@@ -187,7 +188,7 @@ class Noise:
         return Noise(self.uniform, tuple(chain), inside, likely, self.is_swamped)
 
     def can_be(self, value: Extended) -> bool:
-        """Return whether the number is this end of its range with positive probability."""
+        """Return whether the number equals this end of its range with positive probability."""
         is_coarse = any(isinstance(step, (Clamp, Rounded)) for step in self.steps)
         return is_coarse and value in self.range
 
@@ -206,7 +207,7 @@ class Noise:
         return is_below == (not solved.is_rising)
 
     def always(self, relation: str, edge: Extended) -> bool | None:
-        """Return what `self relation edge` is wherever the number lies, None where that matters."""
+        """Return the value of `self relation edge` if it is the same for all numbers, else None."""
         if self.uniform is SPENT:
             return None
         try:
@@ -220,8 +221,8 @@ class Noise:
     def solved(self, relation: str, edges: Iterable[Extended]) -> Thresholds:
         """Return the thresholds of the uniform number for a relation of the noise to each edge.
 
-        `relation` is one of the order: it holds above a threshold if the noise rises with the
-        uniform number and the relation is "more", or if both are the other way.
+        `relation` is an order relation. It holds above the thresholds if the noise rises with the
+        uniform number and the relation is "more", or if neither is so; otherwise it holds below.
         """
         if self.is_swamped:
             raise NotUnderstood("compares noise that rounding has swamped")
@@ -239,20 +240,20 @@ class Noise:
 
     @cached_property
     def _domains(self) -> list[Range]:
-        """An interval that holds the number before each step, and after the last."""
+        """Intervals that contain the number before each step, and after the last."""
         domains: list[Range] = [(ZERO, ONE)]
         for place, step in enumerate(self.steps):
             domains.append(_image(self.steps[:place], step, domains[-1]))
         return domains
 
     def _before(self, count: int, relation: str, edge: Extended) -> Solved:
-        """Return the relation and the edge of the uniform number for those after some steps."""
+        """Return the relation and the edge of the uniform number, given those after some steps."""
         for place in reversed(range(count)):
             relation, edge = self.steps[place].solve(relation, edge, self._domains[place])
         return relation, edge
 
     def _require_sure(self, relation: str, edge: Extended) -> None:
-        """Require that rounding decides a comparison with next to no probability."""
+        """Require that rounding decides a comparison only with next to no probability."""
         low = high = edge
         for place in reversed(range(len(self.steps))):
             step = self.steps[place]
@@ -275,7 +276,7 @@ class Noise:
             raise NotUnderstood("compares noise where rounding decides")
 
     def _require_exact(self, place: int, low: Extended, high: Extended) -> None:
-        """Require of the atoms in low..high that they are never rounded, or light."""
+        """Require that each atom in low..high is never rounded, or has little probability."""
         step = self.steps[place]
         assert isinstance(step, (Clamp, Rounded))
         atoms = step.atoms(low, high)
@@ -300,7 +301,7 @@ class Noise:
         return mass
 
     def _is_exact(self, place: int, atom: Extended) -> bool:
-        """Return whether nothing is rounded that becomes of what a step at a place makes `atom`."""
+        """Return whether later steps never round the atom that a step at a place makes."""
         since: list[Step] = []
         for step in self.steps[place + 1 :]:
             is_log_of_zero = isinstance(step, Log) and atom == 0
@@ -317,9 +318,9 @@ class Noise:
 
 
 def _image(before: Sequence[Step], step: Step, inside: Range) -> Range:
-    """Return an interval that holds the number after a step, from the one before.
+    """Return an interval that contains the number after a step, given the interval before.
 
-    What is rounded at an end matters if the number can be there.
+    Rounding at an end matters if the number can be there.
     """
     if isinstance(step, Nearly) and _has_atoms(tuple(before)):
         return step.widened(*inside)
@@ -327,7 +328,7 @@ def _image(before: Sequence[Step], step: Step, inside: Range) -> Range:
 
 
 def _has_atoms(steps: tuple[Step, ...]) -> bool:
-    """Return whether there are points of more than little probability after some steps."""
+    """Return whether single values have more than little probability after some steps."""
     last = max(
         (i for i, step in enumerate(steps) if isinstance(step, (Clamp, Rounded))), default=-1
     )
@@ -336,9 +337,9 @@ def _has_atoms(steps: tuple[Step, ...]) -> bool:
 
 @lru_cache(maxsize=4096)
 def _weighs(steps: tuple[Step, ...]) -> bool:
-    """Return whether a step that rounds or clamps makes points of more than little probability.
+    """Return whether a rounding or clamping step makes points of more than little probability.
 
-    So it is where nobody can tell.
+    Return True if that cannot be determined.
     """
     noise = Noise(SPENT, steps)
 
@@ -355,7 +356,7 @@ def _weighs(steps: tuple[Step, ...]) -> bool:
 
 @dataclass(frozen=True)
 class Thresholds:
-    """Comparisons of a number with edges, as comparisons of its uniform one with `ends`."""
+    """Comparisons of a number with edges, as comparisons of its uniform number with `ends`."""
 
     ends: list[Extended]
     is_rising: bool

@@ -1,4 +1,4 @@
-"""One operator on the memory of one run: its schema, its arguments and its result."""
+"""One operator on the memory of one run: its schema, arguments and result."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OperatorResult:
     """Result of one operator on one memory."""
 
     result: Any
-    """Returned nest, with carriers in the place of the views that were written."""
+    """Returned value, with carriers in place of the views that were written."""
     error: Exception | None
     memory: Mapping[int, Tensor]
     """Versions that were read and written, by the address of the carrier."""
@@ -33,7 +33,7 @@ class OperatorResult:
 
 
 class Views:
-    """Views of one memory that an operator is given in the place of carriers."""
+    """Views of one memory that an operator is given in place of carriers."""
 
     def __init__(self, call: Called, memory: Mapping[int, Tensor]) -> None:
         self._call = call
@@ -44,11 +44,17 @@ class Views:
         self._given = {id(view): own for own, view in self._views.items()}
 
     def own(self, carrier: Tensor) -> Tensor:
-        """Return the view for an argument: one object for one object, as torch compares them."""
+        """Return the view for an argument; the same argument has the same view object.
+
+        Torch compares arguments by identity.
+        """
         return self._views.get(id(carrier), carrier)
 
     def carrier(self, returned: Tensor) -> Tensor:
-        """Return the argument for which a returned tensor stands, or a new tensor itself."""
+        """Return the argument that a returned tensor represents, or a new tensor itself.
+
+        Raises `NotTogether` for a tensor that shares the memory of an argument.
+        """
         if id(returned) in self._given:
             return self._call.seen[self._given[id(returned)]].carrier
         if not is_dense(returned) or self._is_memory_of_an_argument(address(returned)):
@@ -56,7 +62,10 @@ class Views:
         return returned
 
     def require_unchanged(self) -> None:
-        """Require that all views are still what their carriers are views of."""
+        """Require that all views still show the same part of the same memory.
+
+        Raises `NotTogether`.
+        """
         for own, view in self._views.items():
             seen = self._call.seen[own]
             if _place(view) != seen.place or address(view) != address(self._memory[seen.key]):
@@ -69,7 +78,7 @@ class Views:
 
 
 class Called:
-    """A call of an operator: what is the same of it on every memory."""
+    """Call of an operator: its properties that are the same on every memory."""
 
     def __init__(self, func: OpOverload, args: Any, kwargs: Any, keys: Mapping[int, int]) -> None:
         self.func, self.args, self.kwargs = func, args, kwargs
@@ -82,7 +91,7 @@ class Called:
 
 
 class Seen:
-    """A carrier as it shows its memory."""
+    """Carrier, and the part of its memory that it shows."""
 
     def __init__(self, carrier: Tensor, key: int) -> None:
         self.carrier, self.key = carrier, key
@@ -90,7 +99,7 @@ class Seen:
         self._is_special = carrier.is_neg() or carrier.is_conj()
 
     def of(self, version: Tensor) -> Tensor:
-        """Return what it shows of a version of its memory."""
+        """Return the part that the carrier shows of a version of its memory."""
         shape, stride, offset, dtype = self.place
         if version.dtype is not dtype or self._is_special:
             return seen_as(version, self.carrier)
@@ -115,13 +124,13 @@ def written_by(func: OpOverload, args: Any, kwargs: Any) -> Iterator[Tensor]:
 
 @cache
 def returns_views(func: OpOverload) -> bool:
-    """Return whether what an operator returns is an argument's memory that it does not write."""
+    """Return whether an operator returns a view of an argument that it does not write."""
     returned = [each.alias_info for each in func._schema.returns]
     return any(alias is not None and not alias.is_write for alias in returned)
 
 
 def mapped(value: Any, image: Callable[[Tensor], Tensor]) -> Any:
-    """Return a nest of tuples, lists and dictionaries with other tensors."""
+    """Return a nest of tuples, lists and dictionaries with every tensor replaced by its image."""
     if isinstance(value, Tensor):
         return image(value)
     if isinstance(value, (list, tuple)):
@@ -136,7 +145,7 @@ def _place(tensor: Tensor) -> tuple[torch.Size, tuple[int, ...], int, torch.dtyp
 
 
 def form(result: Any, given: Collection[int]) -> Hashable:
-    """Return all that Python sees of a result without reading a tensor; `given` are arguments."""
+    """Return everything Python sees of a result without reading a tensor; `given` are arguments."""
     if isinstance(result, Tensor):
         own = id(result) if id(result) in given else storage_of(result).nbytes()
         return own, _place(result), result.requires_grad, result.is_inference()
@@ -152,5 +161,5 @@ _ALSO = {"copy_", "cumprod", "searchsorted", "stack"}
 
 @cache
 def keeps_its_schema(func: OpOverload) -> bool:
-    """Return whether an operator is known to write to nothing but what its schema says."""
+    """Return whether an operator is known to write only to what its schema declares."""
     return not _KEEP_THEIR_SCHEMA.isdisjoint(func.tags) or func._schema.name[6:] in _ALSO

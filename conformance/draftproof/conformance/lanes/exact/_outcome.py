@@ -1,4 +1,4 @@
-"""Outcomes: results of a program, as values that can be compared and counted."""
+"""Outcomes: results of a program as values that can be compared and counted."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from draftproof.conformance.lanes.exact._scalar import Scalar, tensor_of
 
 @dataclass(frozen=True, eq=False)
 class Unread:
-    """Tensor in a result with undecided choices, by their places in it."""
+    """Tensor in a result, with its undecided choices by their places."""
 
     values: Tensor
     choices: dict[int, Choice]
@@ -43,7 +43,7 @@ class Unread:
 def frozen(outcome: Any, of_tensor: Callable[[Tensor], Any] = Tensor.tolist) -> Hashable:
     """Return the outcome with every tensor as nested tuples of plain numbers.
 
-    `of_tensor` says what becomes of a tensor; one that it leaves `Unread` stays so.
+    `of_tensor` converts a tensor to lists, or to an `Unread`, which stays as it is.
     """
     if isinstance(outcome, Scalar):
         outcome = tensor_of(outcome)
@@ -67,9 +67,9 @@ def frozen(outcome: Any, of_tensor: Callable[[Tensor], Any] = Tensor.tolist) -> 
 
 
 def left_open(tensor: Tensor, identities: Identities) -> Any:
-    """Return a tensor's values as lists, or `Unread` where it has choices in it.
+    """Return a tensor's values as lists, or an `Unread` if it contains choices.
 
-    Raises `NotUnderstood` for a number that is continuous. No dispatcher may be watching.
+    Raises `NotUnderstood` for a continuous number. No dispatcher may be active.
     """
     ids = identities.of(tensor)
     if ids is None:
@@ -87,7 +87,7 @@ def left_open(tensor: Tensor, identities: Identities) -> Any:
 
 
 def read(outcome: Any, world: World) -> Hashable:
-    """Return a frozen outcome in a world: what was not looked at is decided in it."""
+    """Return a frozen outcome in a world, which decides choices that were not looked at."""
     if isinstance(outcome, Unread):
         return frozen(outcome.read(world))
     if isinstance(outcome, tuple):
@@ -99,7 +99,7 @@ def read(outcome: Any, world: World) -> Hashable:
 
 
 def undecided(outcome: Any, world: World) -> list[Choice]:
-    """Return the choices in a frozen outcome that a world has not made, each once."""
+    """Return the choices in a frozen outcome that a world has not decided, each once."""
     if isinstance(outcome, Unread):
         choices = dict.fromkeys(outcome.choices.values())
         return [each for each in choices if world.of(each) is None]
@@ -109,7 +109,7 @@ def undecided(outcome: Any, world: World) -> list[Choice]:
 
 
 def row_of_number(outcome: Any, world: World) -> Doubles:
-    """Return the row of a frozen outcome that is one whole number, in a world.
+    """Return, in a world, the row of a frozen outcome that is one whole number.
 
     Raises `TypeError` for anything else.
     """
@@ -120,7 +120,7 @@ def row_of_number(outcome: Any, world: World) -> Doubles:
 
 
 def number_in(outcome: Any) -> int:
-    """Return a frozen outcome that is one whole number, or one in tuples. Raises `TypeError`."""
+    """Return the whole number that is a frozen outcome, or its only part. Raises `TypeError`."""
     inner = _unwrapped(outcome)
     if not isinstance(inner, (int, float)) or not isfinite(inner) or inner != int(inner):
         raise TypeError(f"the program must return a whole number with its outcome, got {outcome!r}")
@@ -135,7 +135,7 @@ def _unwrapped(outcome: Any) -> Any:
 
 
 _STANDARD = sys.stdlib_module_names
-"""The modules whose classes, such as `Fraction`, compare what they are."""
+"""Modules whose classes, such as `Fraction`, compare by value."""
 
 
 def _comparable(outcome: Any) -> Hashable:

@@ -1,9 +1,9 @@
 """Races: the order of random numbers by value, reduced to exponential clocks.
 
 In a race (`argmax(w / e)`, `argmax(logits + g)`) clock i rings first with probability
-rate i / sum of rates. Each contender's steps are brought to a form of one clock, from which its
-rate is read. Where a race has been guarded by a tiny constant (`u + 1e-10`, `clamp(min=1e-7)`), the
-guard is dropped and its effect on the law, at most the constant itself, is added to `slack`.
+rate i / sum of rates. Each contender's steps are reduced to a form of one clock, which gives its
+rate. If a race is guarded by a tiny constant (`u + 1e-10`, `clamp(min=1e-7)`), the guard is dropped
+and its effect on the law, at most the constant itself, is added to `slack`.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from draftproof.reference.rational import ONE, ZERO, Rational, total
 
 @dataclass(frozen=True, eq=False)
 class Ranking:
-    """Contenders in the order in which their exponential clocks ring, drawn as far as asked.
+    """Contenders in the order in which their exponential clocks ring, drawn as far as requested.
 
-    Position 0 is the winner of a race; the first n positions are n draws without
-    replacement. `rates` maps a contender to the rate of its clock, `others` are those that
-    come after all clocks, in order. Source: the Plackett-Luce law of exponential clocks.
+    Position 0 is the winner of a race; the first n positions are n draws without replacement.
+    `rates` maps a contender to the rate of its clock; `others` are the contenders after all clocks,
+    in order. Source: the Plackett-Luce law of exponential clocks.
     """
 
     rates: dict[int, Rational]
@@ -46,7 +46,7 @@ class Ranking:
 
     @cached_property
     def within(self) -> range:
-        """Range that holds all contenders."""
+        """Range that contains all contenders."""
         return range(1 + max((*self.rates, *self.others), default=0))
 
     def begin(self, world: World) -> None:
@@ -72,17 +72,17 @@ class Ranking:
 
 @dataclass(frozen=True)
 class Led:
-    """Knowledge of a number that came before all others of a group: its clock is that of all."""
+    """Knowledge of a number that was first of a group: its clock has the rates of all together."""
 
     group: tuple[Noise, ...]
     largest: bool
 
 
 def is_ahead(one: Noise, other: Noise, relation: str, world: World) -> bool:
-    """Decide `one relation other`, as where a program seeks the least of many numbers pair by pair.
+    """Decide `one relation other`, as in a pairwise search for the least of many numbers.
 
-    The first of exponential clocks to ring tells nothing of which one it was: of a group, it is a
-    clock with the rate of all. The other number is spent.
+    The time of the first of several exponential clocks does not depend on which clock rings first,
+    so the first of a group is a clock with the sum of all rates. The other number is spent.
     """
     least = relation in (LESS, AT_MOST)
     try:
@@ -94,7 +94,7 @@ def is_ahead(one: Noise, other: Noise, relation: str, world: World) -> bool:
 
 
 def _pair(one: Noise, other: Noise, world: World, *, largest: bool) -> bool:
-    """Decide whether one number comes before another, the largest or the smallest first."""
+    """Decide whether one number precedes another, the largest or the smallest being first."""
     own, others = (_group(noise, world, largest=largest) for noise in (one, other))
     if one.uniform is other.uniform:
         raise NotUnderstood("compares noise with itself")
@@ -112,7 +112,7 @@ def _pair(one: Noise, other: Noise, world: World, *, largest: bool) -> bool:
 
 
 def _group(noise: Noise, world: World, *, largest: bool) -> tuple[Noise, ...]:
-    """Return the numbers before which a number came, and itself."""
+    """Return a number, with the numbers that it is known to precede."""
     known = world.of(noise.uniform, (ZERO, ONE))
     if known == (ZERO, ONE):
         return (noise,)
@@ -124,8 +124,8 @@ def _group(noise: Noise, world: World, *, largest: bool) -> tuple[Noise, ...]:
 def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Ranking, Rational]:
     """Return the ranking of random and known numbers by value, and the slack of its law.
 
-    Known numbers must lie outside the range of the random ones. As in torch, NaN counts as
-    the largest number.
+    Known numbers must be outside the range of the random ones. As in torch, NaN counts as the
+    largest number.
     """
     noises = {i: c for i, c in enumerate(contenders) if isinstance(c, Noise)}
     known = {i: float(c) for i, c in enumerate(contenders) if not isinstance(c, Noise)}
@@ -148,7 +148,7 @@ def ranking(contenders: Sequence[Noise | float], *, largest: bool) -> tuple[Rank
 
 
 def _require_sure_winner(noises: Sequence[Noise], rates: Sequence[Rational]) -> None:
-    """Require that no swamped noise is one of several that may win a race."""
+    """Require that a swamped noise does not compete with others that may win a race."""
     likely = RARE * total(rates)
     rivals = [noise for noise, rate in zip(noises, rates, strict=True) if rate > likely]
     if len(rivals) > 1 and any(noise.is_swamped for noise in rivals):
@@ -187,10 +187,10 @@ def _rates(noises: Sequence[Noise], *, largest: bool) -> tuple[list[Rational], R
 
 @dataclass(frozen=True)
 class ClockForm:
-    """shift + scale * f(E), E a standard exponential clock; f is named by `kind`.
+    """The random number shift + scale * f(E), with E a standard exponential clock.
 
-    "clock": E, "inverse clock": 1 / E (shift 0), "log clock": log E; and "uniform" for
-    shift + scale * U.
+    `kind` names f: "clock" for E, "inverse clock" for 1 / E (shift 0), "log clock" for log E;
+    "uniform" is shift + scale * U.
     """
 
     kind: str
@@ -199,7 +199,7 @@ class ClockForm:
     slack: Rational = ZERO
 
     def without_shift(self, shift: Rational) -> ClockForm:
-        """Return the form with a guard constant dropped, its effect added to the slack."""
+        """Return the form without a guard constant, whose effect is added to the slack."""
         effect = abs(shift / self.scale)
         if effect > LARGEST_GUARD:
             raise NotUnderstood("races noise that is neither exponential nor Gumbel")

@@ -1,15 +1,16 @@
-"""A number that `item()` took out of torch while nobody knows it: it passes for a Python float.
+"""Undecided number that `item()` returned, which passes for a Python float.
 
-A program may ask what it has. If the answer were different from the one outside of the lane, it
-could take a branch there that it never takes, and be judged by it. So `isinstance`, `__class__`
-and, in programs that have such a number, the builtin `type` say float. Comparisons and the
-arithmetic that the lane knows are done on the tensor behind it; all else that a float can do makes
-the lane blind. Code in C that insists on a float's memory finds none: it asks for `__float__`, or
-raises an error, and then the lane is blind, too, even if the program catches it.
+A program may ask for the type of a number. If the answer differed from that in an unwatched run,
+the program could take a branch that it never takes otherwise, and be judged by that branch. So
+`isinstance`, `__class__` and, in programs with such a number, the builtin `type` answer float.
+Comparisons, and the arithmetic that the lane knows, are done on the tensor that it wraps; every
+other operation of a float makes the lane blind. Code in C that needs a float's memory calls
+`__float__`, or raises an error; either makes the lane blind, even if the program catches the error.
 
-What remains: what numpy and torch ask a number for (`__array__`, `__torch_function__`) is there; a
-`type` that was bound before the run says `Scalar`, and a `sys.gettrace` that was, who watches; and
-`gc` tells what it refers to. Real runs are held against such laws (`unwatched`).
+A program can still tell such a number from a float: the attributes that numpy and torch look up
+(`__array__`, `__torch_function__`) exist; a `type` that was bound before the run returns `Scalar`;
+a `sys.gettrace` that was bound before shows the trace function; and `gc` shows the references. So
+these laws are compared with real runs (`unwatched`).
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ from draftproof.conformance.protocol.raising import told_of
 
 
 class Scalar:
-    """Stand-in for what `item()` gives of a random element: a number that can be compared."""
+    """Stand-in for a random element that `item()` returned: a number that can be compared."""
 
     # A float takes no attributes.
     __slots__ = ("_noise", "_run", "_tensor")
@@ -112,13 +113,13 @@ _HIDDEN = (
     "__module__",
     "__slots__",
 )
-"""Attributes that a float lacks; numpy and torch must find theirs by the same lookup."""
+"""Attributes that a float does not have; numpy and torch must find theirs by the same lookup."""
 
 _TENSOR, _NOISE, _RUN = (Scalar.__dict__[name] for name in ("_tensor", "_noise", "_run"))
 
 
 def tensor_of(number: Scalar) -> Tensor:
-    """Return the tensor behind a number: it is made when it is first asked for."""
+    """Return the tensor that a number wraps; it is made at the first request."""
     found: Tensor | None = _TENSOR.__get__(number)
     if found is None:
         found = _RUN.__get__(number).tensor(_NOISE.__get__(number))
@@ -127,11 +128,11 @@ def tensor_of(number: Scalar) -> Tensor:
 
 
 def _dtype_beside(values: Any) -> torch.dtype:
-    """Return the dtype of a number that stands as a tensor beside the tensors among some values.
+    """Return the dtype of the tensor that replaces a number beside the tensors in some values.
 
-    Beside a number of Python's the result has the dtype of the tensors, or torch's default one if
-    they are integers. Raises `OpaqueRandomness` beside tensors of half precision, to which torch
-    rounds a number before it computes.
+    With a number of Python's, the result has the dtype of the tensors, or torch's default if they
+    are integers. Raises `OpaqueRandomness` beside tensors of half precision, for which torch rounds
+    the number before it computes.
     """
     found = [*_members(values)]
     dtypes = [each.dtype for each in found if isinstance(each, Tensor)]
@@ -158,7 +159,7 @@ _NARROW = {torch.float16, torch.bfloat16}
 
 
 def opened(value: Any, dtype: torch.dtype = torch.double) -> Any:
-    """Return the value with every `Scalar` in it as its tensor, of a dtype."""
+    """Return the value with every `Scalar` replaced by its tensor, of a dtype."""
     if isinstance(value, Scalar):
         return tensor_of(value).to(dtype)
     if isinstance(value, (list, tuple)):
@@ -169,19 +170,19 @@ def opened(value: Any, dtype: torch.dtype = torch.double) -> Any:
 
 
 def _like(value: Any, members: Iterator[Any]) -> Any:
-    """Return a list or a tuple of the same kind, a named one too, with other members."""
+    """Return a list or tuple of the same kind, named tuples included, with other members."""
     kind = value.__class__
     return kind(*members) if hasattr(kind, "_fields") else kind(members)
 
 
 def scalars(tensor: Tensor) -> Any:
-    """Return the elements as `tolist()` does."""
+    """Return the elements of a tensor in nested lists, as `tolist()` does."""
     return [scalars(row) for row in tensor] if tensor.dim() else Scalar(tensor)
 
 
 @contextmanager
 def floats_by_type() -> Iterator[None]:
-    """Let the builtin `type` say float of a `Scalar`, until the end of a run."""
+    """Make the builtin `type` return float for a `Scalar`, until the end of a run."""
     builtins.type = _Type  # type: ignore[misc]  # there is no other hook
     try:
         yield
@@ -191,10 +192,10 @@ def floats_by_type() -> Iterator[None]:
 
 @contextmanager
 def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
-    """Note the errors of a run that a float would not have met, perhaps, though they are caught.
+    """Note the errors of a run that a float might not have raised, even if they are caught.
 
-    Code in C that insists on a float's memory refuses a `Scalar`, and the program may take another
-    way then. An error of the program's own counts if it is a `TypeError`.
+    Code in C that needs a float's memory refuses a `Scalar`, and the program may then take another
+    branch. An error that the program itself raises counts if it is a `TypeError`.
     """
 
     def traced(frame: FrameType, event: str, told: Any) -> Any:
@@ -225,11 +226,11 @@ def refusals(seen: list[OpaqueRandomness]) -> Iterator[None]:
 
 
 _NOTING: list[Any] = []
-"""The trace functions of the runs whose errors are noted."""
+"""Trace functions of the runs whose errors are noted."""
 
 
 def begin_own_code() -> Any:
-    """Stop noting errors while code of the lane runs; `end_own_code` takes what this returns.
+    """Stop noting errors while the lane's own code runs; return the argument of `end_own_code`.
 
     The lane calls itself hundreds of times for one operator, and each call would be traced.
     """
@@ -240,7 +241,7 @@ def begin_own_code() -> Any:
 
 
 def end_own_code(noting: Any) -> None:
-    """Note errors again if `begin_own_code` stopped it."""
+    """Note errors again, if `begin_own_code` stopped it."""
     if noting is not None:
         _SETTRACE(noting)
 
@@ -257,10 +258,10 @@ _NOT_THE_PROGRAMS = (str(Path(torch.__file__).parent), str(Path(__file__).parent
 
 
 def require_own(error: BaseException) -> None:
-    """Raise `OpaqueRandomness` for an error of a program that a float would not have met, perhaps.
+    """Raise `OpaqueRandomness` for an error of a program that a float might not have raised.
 
-    Only in runs that have such numbers: an argument of a type that is refused may be one of them,
-    and where torch was given a number it is given a tensor.
+    This applies only in runs with such numbers: an argument of a refused type may be one of them,
+    and torch is given a tensor in place of a number.
     """
     is_of_torch = _REAL(error) is RuntimeError
     if builtins.type is _Type and (is_of_torch or isinstance(error, TypeError)):
@@ -299,7 +300,7 @@ def _compared(relation: str) -> Any:
 
 
 def _is_apart(number: Scalar, *others: Any) -> bool:
-    """Return whether a number is in no tensor, and meets at most one, which is known."""
+    """Return whether a number is in no tensor, and all others are known and finite."""
     is_known = all(_REAL(each) in _KNOWN and -_MOST <= each <= _MOST for each in others)
     return is_known and _NOISE.__get__(number) is not None
 
@@ -312,7 +313,7 @@ _KNOWN, _MOST = (float, int, numpy.float64), sys.float_info.max
 
 
 def _decided(number: Scalar, relation: str, edge: Extended) -> bool:
-    """Decide how a number compares with a known one."""
+    """Decide a comparison of a number with a known one."""
     noise, world = _NOISE.__get__(number), _RUN.__get__(number).world
     if relation in _RELATIONS:
         return noise.compare(_RELATIONS[relation], edge, world)  # type: ignore[no-any-return]  # a slot is untyped
@@ -324,7 +325,7 @@ _RELATIONS = {"__lt__": LESS, "__le__": AT_MOST, "__gt__": MORE, "__ge__": AT_LE
 
 
 def of_operator(number: Scalar, name: str, other: float = nan, *, first: bool = True) -> Any:
-    """Return what an operator of torch makes of a number that is in no tensor."""
+    """Return the result of an operator of torch on a number that is in no tensor."""
     run = _RUN.__get__(number)
 
     def computed() -> Any:
@@ -336,7 +337,7 @@ def of_operator(number: Scalar, name: str, other: float = nan, *, first: bool = 
 
 
 def is_in_no_tensor(number: Scalar) -> bool:
-    """Return whether a number never was an element of a tensor."""
+    """Return whether a number was never an element of a tensor."""
     return _is_apart(number)
 
 
@@ -374,9 +375,9 @@ _DIVIDES = ("__truediv__", "__floordiv__", "__mod__")
 
 
 def _as_torch_takes_it(number: Scalar, other: Any) -> Any:
-    """Return the other operand of a number, a whole number as the float that Python makes of it.
+    """Return the other operand of a number, a whole number as Python converts it to a float.
 
-    Complex numbers make the lane blind.
+    A complex operand makes the lane blind.
     """
     if isinstance(other, int) and not isinstance(other, bool):
         return float(other)
@@ -421,11 +422,11 @@ Scalar.__module__ = "builtins"
 _REAL = type
 
 PASSES_FOR: dict[type, type] = {Scalar: float}
-"""What `type` says of each kind of stand-in."""
+"""Type that `type` returns for each kind of stand-in."""
 
 
 class _AsType(type):
-    """Metaclass of the stand-in for `type`: called as `type` is, with all types as instances."""
+    """Metaclass of the stand-in for `type`, called like `type`; all types are instances."""
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         if cls is not _Type:

@@ -1,13 +1,13 @@
 """Random functions of Python, numpy and the operating system, answered by torch's operators.
 
-While a lane watches, a call of `random.random()` draws by `torch.rand`, and so on: all else that is
-known of random numbers is then known of these. What is not answered refuses. A function is met
-where it is looked up: in the class of its generator, or in a module that has it by name. Whoever
-has put one away elsewhere gets the real one, which moves its generator, and that is noticed
-(`lanes._foreign`).
+While a lane watches, `random.random()` draws by `torch.rand`, and similarly for the others, so that
+everything the lane knows about random numbers applies to them. Functions without an answer refuse.
+A function is replaced where programs look it up: in the class of its generator, or in a module that
+has it by name. A program that stored a function elsewhere calls the real one, which advances its
+generator; the lane notices that (`lanes._foreign`).
 
-A generator draws what nobody knows if it existed before the run, or if it is made in it without a
-seed, of noise of the operating system. One that the program makes of a seed draws what is fixed.
+The numbers of a generator are unknown if it existed before the run, or if the run made it without a
+seed, from noise of the operating system. A generator that the program seeds draws fixed numbers.
 """
 
 from __future__ import annotations
@@ -50,13 +50,13 @@ from draftproof.reference.rational import exactly
 _SYSTEMS_NOISE = os.urandom
 
 _MOST_BITS = 16
-"""Bits of a whole number that is enumerated."""
+"""Maximum number of bits of a whole number that is enumerated."""
 
 _INSTEAD = "draw by random(), a range, choices() or shuffle()"
 
 
 class _Refused(Exception):
-    """Draw that is not followed; the message completes a sentence with its function."""
+    """Error of a draw that the lane does not follow; the message follows the function's name."""
 
 
 # --- generators ------------------------------------------------------------------------------
@@ -79,7 +79,7 @@ def _note(generator: Any) -> None:
 
 
 def _entropy(bits: int) -> int:
-    """Return the noise of the operating system of which numpy makes a generator without a seed."""
+    """Return noise of the operating system, with which numpy seeds a generator without a seed."""
     found = int.from_bytes(_SYSTEMS_NOISE(-(-bits // 8)), "big") >> (-bits % 8)
     _FRESH_ENTROPY.add(found)
     return found
@@ -118,7 +118,7 @@ def _bits(_: random.Random, count: int) -> int:
 
 
 def _uniform() -> Any:
-    """Return a uniform number that nobody has looked at."""
+    """Return a uniform number that the program has not looked at."""
     return _run().scalar(_UNIFORM.afresh())
 
 
@@ -126,7 +126,7 @@ _UNIFORM = held(Noise(SPENT), torch.float64)
 
 
 def _drawn(weights: Sequence[float]) -> int:
-    """Return a number drawn from weights, decided."""
+    """Return a decided number, drawn from weights."""
     able = [place for place, weight in enumerate(weights) if weight > 0]
     if len(able) == 1:
         return able[0]
@@ -136,7 +136,7 @@ def _drawn(weights: Sequence[float]) -> int:
 
 
 def _run() -> Any:
-    """Return the single run that draws. Raises `NotTogether` in a walk of several."""
+    """Return the single run that draws. Raises `NotTogether` in a walk of several runs."""
     streams = streams_of_run()
     assert streams is not None
     return streams.run.alone("draws elsewhere than from torch")
@@ -162,21 +162,21 @@ def _dtype(form: Any) -> torch.dtype:
 
 
 def _uniforms(form: Any) -> Any:
-    """Return uniform numbers in the form of a result of numpy's: a float, or an array."""
+    """Return uniform numbers in the form of a result of numpy: a float, or an array."""
     if not isinstance(form, numpy.ndarray) and _dtype(form) is torch.float64:
         return _uniform()
     return answered(torch.rand(numpy.shape(form), dtype=_dtype(form), device="cpu"))
 
 
 def _clocks(form: Any) -> Any:
-    """Return standard exponential numbers, in the form of a result of numpy's."""
+    """Return standard exponential numbers in the form of a result of numpy."""
     if not isinstance(form, numpy.ndarray) and _dtype(form) is torch.float64:
         return -of_operator(_uniform(), "log")
     return answered(torch.empty(numpy.shape(form), dtype=_dtype(form)).exponential_())
 
 
 def _whole(form: Any, drawn: Sequence[int]) -> Any:
-    """Return whole numbers in the form of a result of numpy's."""
+    """Return whole numbers in the form of a result of numpy."""
     if isinstance(form, numpy.ndarray):
         return numpy.array(drawn, form.dtype).reshape(form.shape)
     return type(form)(drawn[0])
@@ -236,7 +236,7 @@ def _numpys_choice(
 
 
 def _ordered(count: int) -> list[int]:
-    """Return the first numbers in a random order."""
+    """Return the numbers 0..count - 1 in a random order."""
     left = list(range(count))
     return [left.pop(_drawn([1.0] * len(left))) for _ in range(count)]
 
@@ -314,12 +314,12 @@ _NUMPYS_ANSWERS: dict[type, dict[str, Callable[..., Any]]] = {
 _SCRATCH: dict[type, Any] = {
     kind: kind(numpy.random.PCG64(0)) for kind in (numpy.random.Generator, numpy.random.RandomState)
 }
-"""Generators that draw for real, for the sake of a result's form."""
+"""Generators that really draw, to determine the form of a result."""
 
 _UNUSED = numpy.random.PCG64(0).state
 
 _OF_FLOATS = {"random", "random_sample", "rand", "uniform"}
-"""Methods that return one float where they are given nothing."""
+"""Methods that return one float if called without arguments."""
 
 
 def _bits_of(generator: Any) -> Any:
@@ -331,7 +331,7 @@ _DRAW_NOTHING = {"bit_generator", "get_state", "seed", "set_state", "spawn"}
 
 
 def _numpys_answer(kind: type, name: str) -> Callable[..., Any]:
-    """Return the function that answers, or refuses, a method of a generator of numpy's."""
+    """Return the function that answers, or refuses, a method of a generator of numpy."""
     answer, real = _NUMPYS_ANSWERS[kind].get(name), vars(kind)[name]
 
     def of_generator(_: Any, *args: Any, **kwargs: Any) -> Any:
@@ -412,7 +412,7 @@ _REAL_SEARCHSORTED: Any = numpy.ndarray.searchsorted
 
 @dataclass(frozen=True)
 class _Following:
-    """The thread in which calls are answered, and what was refused in it."""
+    """Thread in which calls are answered, and the refusals in it."""
 
     thread: int
     refused: list[OpaqueRandomness] = field(default_factory=list)
@@ -423,9 +423,9 @@ _FOLLOWING: list[_Following] = []
 
 @contextmanager
 def followed() -> Iterator[None]:
-    """Answer random functions by the lane for a while, in the runs of this thread.
+    """Answer random functions by the lane within a block, in the runs of this thread.
 
-    Raises `OpaqueRandomness` in the end for a refusal that the program has caught.
+    Raises `OpaqueRandomness` at the end for a refusal that the program has caught.
     """
     now = _Following(get_ident())
     _FOLLOWING.append(now)
@@ -441,7 +441,7 @@ def followed() -> Iterator[None]:
 
 @contextmanager
 def _replaced() -> Iterator[None]:
-    """Put our functions in the place of the real ones, in classes and in modules."""
+    """Replace the real functions by ours, in classes and in modules."""
     methods = [(kind, name, vars(kind).get(name), ours) for kind, name, ours in _METHODS]
     names = [*_places()]
     for kind, name, _, ours in methods:
@@ -461,7 +461,7 @@ def _replaced() -> Iterator[None]:
 
 
 def _set(kind: type, name: str, value: Any) -> None:
-    """Set an attribute of a class, None to delete it: numpy's own would refuse."""
+    """Set an attribute of a class, None to delete it; numpy's classes refuse `setattr`."""
     (attributes,) = (x for x in gc.get_referents(vars(kind)) if isinstance(x, dict))
     if value is None:
         del attributes[name]
@@ -471,9 +471,9 @@ def _set(kind: type, name: str, value: Any) -> None:
 
 
 def _places() -> Iterator[tuple[Any, str, Any]]:
-    """Yield the modules that have a real function by name, the name, and the function.
+    """Yield each module that has a real function by name, with the name and the function.
 
-    A module is searched once: what it takes later is noticed by the state of its generator.
+    A module is searched once; the state of a generator reveals functions that it imports later.
     """
     for module_name, module in [*sys.modules.items()]:
         if module_name.startswith(_OURS):
@@ -494,7 +494,7 @@ _OURS = "draftproof.conformance"
 
 
 def _watched(where: str, real: Callable[..., Any], answer: Callable[..., Any]) -> Any:
-    """Return a method that answers in the program's runs, and is the real one elsewhere."""
+    """Return a method that answers in the program's runs, and calls the real one elsewhere."""
 
     @wraps(real)
     def called(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -518,7 +518,7 @@ def _refusal(*_: Any, **__: Any) -> NoReturn:
 
 
 def _methods() -> Iterator[tuple[type, str, Any]]:
-    """Yield the methods that are replaced: a class, a name, and ours."""
+    """Yield the methods to replace: the class, the name, and our method."""
     for kind, where in ((random.Random, "random"), (random.SystemRandom, "secrets.SystemRandom")):
         answers = {**_PYTHONS_ANSWERS, **dict.fromkeys(_PYTHONS_REFUSED, _refusal)}
         for name, answer in answers.items():
@@ -538,7 +538,7 @@ _METHODS = [*_methods()]
 
 
 def _names() -> Iterator[tuple[Any, Any]]:
-    """Yield the functions that modules have by name: the real one, and ours."""
+    """Yield the functions that modules have by name: the real function and ours."""
     for kind, module, generator in (
         (random.Random, random, _PYTHONS),
         (numpy.random.RandomState, numpy.random.mtrand, _NUMPYS),

@@ -1,7 +1,7 @@
-"""Memory that differs between runs which are made in one walk of a program.
+"""Memory that differs between runs that are made in one walk of a program.
 
-The program holds one tensor, its *carrier*; what each run would have in it stands beside it, as
-*versions* of all of its storage. Runs that have the same version are a class of a partition.
+The program holds one tensor, its *carrier*; the walk keeps each run's memory outside the carrier,
+as *versions* of the whole storage. Runs with the same version are a class of a partition.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from draftproof.conformance.lanes.exact._errors import NotTogether
 
 Classes: TypeAlias = tuple[int, ...]
-"""Class of each run: 0, 1, ... in the order in which they are first met."""
+"""Class of each run: 0, 1, ... in order of first occurrence."""
 
 
 def classes(kinds: Iterable[Hashable]) -> tuple[Classes, list[int]]:
-    """Return the classes of runs by what they have in common, and a run of each class."""
+    """Return the classes of runs with equal kinds, and the first run of each class."""
     known: dict[Hashable, int] = {}
     first: list[int] = []
     of: list[int] = []
@@ -34,18 +34,18 @@ def classes(kinds: Iterable[Hashable]) -> tuple[Classes, list[int]]:
 
 
 class Partitions:
-    """Partitions of the runs of a walk: one object for each, and products that are known."""
+    """Partitions of the runs of a walk: one object for each, and their known products."""
 
     def __init__(self) -> None:
         self._known: dict[Classes, Classes] = {}
         self._products: dict[tuple[int, ...], tuple[Classes, list[int]]] = {}
 
     def one(self, of: Classes) -> Classes:
-        """Return the object that stands for a partition."""
+        """Return the one object that represents a partition."""
         return self._known.setdefault(of, of)
 
     def product(self, factors: Sequence[Classes]) -> tuple[Classes, list[int]]:
-        """Return the coarsest partition that is finer than all, and a run of each class."""
+        """Return the coarsest partition finer than all factors, and the first run of each class."""
         key = tuple(map(id, factors))
         if key not in self._products:
             of, first = classes(factors[0] if len(factors) == 1 else zip(*factors, strict=True))
@@ -53,9 +53,9 @@ class Partitions:
         return self._products[key]
 
     def taken(self, runs: Sequence[int], all_of: Iterable[Classes]) -> dict[int, Regrouping]:
-        """Forget all partitions but these; regroup these for runs of which run i was `runs[i]`.
+        """Forget all other partitions; regroup these for runs of which run i was `runs[i]`.
 
-        Return the regroupings by the identities of the former partitions.
+        Return the regroupings by the object ids of the former partitions.
         """
         olds = {id(of): of for of in all_of}
         self._known, self._products = {}, {}
@@ -68,7 +68,7 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Regrouping:
-    """Partition after runs were replaced, and the former class of each of its classes."""
+    """Partition after runs were replaced, with the former class of each class."""
 
     of: Classes
     were: list[int]
@@ -79,13 +79,13 @@ class SplitMemory:
     """Versions of a storage, by the classes of runs."""
 
     storage: StorageWeakRef
-    """Storage of the carrier. Holding the reference keeps its address from being used again."""
+    """Storage of the carrier. Holding the reference keeps its address from being reused."""
     of: Classes
     versions: list[Tensor]
-    """[n] each, of all elements; of one dtype, the carrier's."""
+    """[n] each: all elements of a version, in the dtype of the carrier."""
 
     def put_back(self) -> tuple[Tensor, Tensor] | None:
-        """Write the first run's version into the carrier; return both, None if nobody has it."""
+        """Write the first run's version into the carrier; return both, None if it was freed."""
         storage = alive(self.storage)
         if storage is None:
             return None
@@ -96,16 +96,17 @@ class SplitMemory:
 
 
 storage_of: Callable[[Tensor], torch.UntypedStorage] = torch._C.TensorBase.untyped_storage
-"""Returns a tensor's storage, past the guard that watches the program as it does (`_watch`)."""
+"""Function that returns a tensor's storage, bypassing the guard of the watched program
+(`_watch`)."""
 
 
 def is_dense(tensor: Tensor) -> bool:
-    """Return whether the tensor's elements lie in one storage, as strides say."""
+    """Return whether the tensor's elements are in one storage, at places given by strides."""
     return tensor.layout is torch.strided
 
 
 def address(tensor: Tensor) -> int:
-    """Return the identity of the tensor's storage, valid while a weak reference to it is held."""
+    """Return the address of the tensor's storage, valid while a weak reference to it is held."""
     found: int = storage_of(tensor)._cdata
     return found
 
@@ -116,7 +117,7 @@ def weak(tensor: Tensor) -> StorageWeakRef:
 
 
 def alive(storage: StorageWeakRef) -> torch.UntypedStorage | None:
-    """Return a storage, None where nobody holds it any more."""
+    """Return a storage, None if it has been freed."""
     found: torch.UntypedStorage | None = torch.UntypedStorage._new_with_weak_ptr(storage.cdata)
     return found
 
@@ -137,7 +138,7 @@ def seen_as(version: Tensor, carrier: Tensor) -> Tensor:
 
 
 def spoil(memory: Tensor) -> None:
-    """Overwrite all elements [n] of a storage with values that no run has there."""
+    """Overwrite all elements [n] of a storage with values that no run has."""
     # Inference mode may write to every tensor.
     with torch.inference_mode():
         if memory.dtype.is_floating_point or memory.dtype.is_complex:
@@ -147,7 +148,7 @@ def spoil(memory: Tensor) -> None:
 
 
 def spoilt(tensor: Tensor) -> Tensor:
-    """Return a tensor of the same form and storage, which holds nothing that a run has."""
+    """Return a tensor with the same form, but a new storage of values that no run has."""
     with torch.inference_mode(mode=tensor.is_inference()):
         made = torch.empty_like(whole(tensor))
         spoil(made)

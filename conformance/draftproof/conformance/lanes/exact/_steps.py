@@ -1,14 +1,14 @@
-"""Steps: the monotone functions through which a uniform number becomes noise.
+"""Steps: the monotone functions that turn a uniform number into noise.
 
-Every continuous random number is an ideal uniform U on (0, 1) behind a chain of steps:
+Every continuous random number is an ideal uniform U on (0, 1) followed by a chain of steps:
 `exponential_()` is -log U, Gumbel noise -log(-log U). A comparison with a known number is carried
 back through the chain, step by step (`solve`), and becomes a comparison of U.
 
-Float32 and float64 are taken as ideal: what they round moves a continuous number a little. But a
-number that has been clamped or narrowed has *atoms*, points of positive probability, and there a
-rounding may decide a comparison. So where rounding matters a chain has `Nearly` steps, through
-which an edge is carried with all that it may be off: what comes out may contain no atom that was
-rounded, nor much probability.
+Float32 and float64 are taken as ideal: rounding moves a continuous number only a little. But a
+number that was clamped or narrowed has *atoms*, points of positive probability, at which rounding
+may decide a comparison. So where rounding matters a chain has `Nearly` steps. An edge is carried
+through them with its possible error; the resulting interval may contain neither a rounded atom nor
+much probability.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from draftproof.reference.rational import ZERO, Rational, rational
 Range: TypeAlias = tuple[Extended, Extended]
 
 LARGEST_GUARD = rational("1/100000")
-"""The largest constant that guards noise against zero and that a race may drop."""
+"""Largest constant that guards noise against zero and that a race may drop."""
 
 # More atoms than these are not looked at one by one.
 _FEW_ATOMS = 8
@@ -34,7 +34,7 @@ LESS, AT_MOST, MORE, AT_LEAST = "<", "<=", ">", ">="
 _MIRRORED = {LESS: MORE, MORE: LESS, AT_MOST: AT_LEAST, AT_LEAST: AT_MOST}
 
 Solved: TypeAlias = tuple[str, Extended]
-"""The relation and the edge that a comparison after a step has before it."""
+"""Relation and edge, before a step, that are equivalent to a comparison after it."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class Affine:
         return (relation if self.rising else _MIRRORED[relation]), inverse._at(edge)
 
     def is_one_operation(self, kind: Nearly) -> bool:
-        """Return whether numbers of a kind are multiplied or added to, by a number of that kind."""
+        """Return whether a step is one multiplication or addition of numbers of this kind."""
         is_one = abs(self.scale) == 1 or self.shift == 0
         return is_one and kind.holds(self.scale) and kind.holds(self.shift)
 
@@ -149,12 +149,12 @@ class Clamp:
         return relation, edge
 
     def atoms(self, low: Extended, high: Extended) -> list[Rational] | None:
-        """Return the ends that lie in low..high."""
+        """Return the finite ends that are in low..high."""
         return [end for end in self.ends if low <= end <= high]
 
     @property
     def ends(self) -> set[Rational]:
-        """The ends that are finite."""
+        """The finite ends."""
         return {end for end in (self.low, self.high) if not is_infinite(end)}
 
 
@@ -162,8 +162,8 @@ class Clamp:
 class Nearly:
     """x -> x, as a float of `digits` significant bits that is taken as ideal.
 
-    The float is off by 16 roundings at most: operators round up to 4 ulps. `least` is the exponent
-    of the smallest normal float.
+    The float has an error of 16 roundings at most: operators round up to 4 ulps. `least` is the
+    exponent of the smallest normal float.
     """
 
     digits: int
@@ -175,7 +175,7 @@ class Nearly:
         return low, high
 
     def widened(self, low: Extended, high: Extended) -> Range:
-        """Return the range, and beyond each end what it may be off, unless it can be exact."""
+        """Return the range, widened by the possible error at each end that is not exact."""
         return (
             low if is_infinite(low) or self.holds(low) else low - self.off(low),
             high if is_infinite(high) or self.holds(high) else high + self.off(high),
@@ -185,7 +185,7 @@ class Nearly:
         return relation, edge
 
     def around(self, low: Extended, high: Extended) -> Range:
-        """Return low..high, and what a float may be off on either side."""
+        """Return low..high, widened by the possible error of a float at each finite end."""
         return (
             low if is_infinite(low) else low - self.off(low),
             high if is_infinite(high) else high + self.off(high),
@@ -196,7 +196,7 @@ class Nearly:
         return abs(value) * rational(2) ** (4 - self.digits) + rational(2) ** self.least
 
     def holds(self, value: Rational) -> bool:
-        """Return whether a number is such a float."""
+        """Return whether a number is a float of this kind."""
         if value == 0:
             return True
         odd = value.numerator // (value.numerator & -value.numerator)
@@ -209,8 +209,8 @@ class Nearly:
 class Rounded:
     """x -> the nearest float of `digits` significant bits, the smallest being 2**`least`.
 
-    A number half way between two floats goes to the one whose last bit is 0. As far beyond `most`,
-    the largest float, it is infinite.
+    A number halfway between two floats is rounded to the float whose last bit is 0. It is infinite
+    from half a step beyond `most`, the largest float.
     """
 
     digits: int
@@ -255,7 +255,7 @@ class Rounded:
 
     @cached_property
     def _end(self) -> Extended:
-        """The first number that is infinite when it is rounded."""
+        """The smallest number that rounds to infinity."""
         return inf if is_infinite(self.most) else self.most + self._step(self.most) / 2
 
     def _nearest(self, value: Extended) -> Extended:
@@ -269,7 +269,7 @@ class Rounded:
         return step * int(below + is_up)
 
     def _step(self, value: Rational, *, up: bool | None = None) -> Rational:
-        """Return the distance of neighbouring floats around `value`, or from it up or down."""
+        """Return the distance between floats around `value`, or to the next float up or down."""
         size = abs(value)
         exponent = self.least
         if size != 0:
@@ -281,7 +281,7 @@ class Rounded:
 
 
 def _from(relation: str, *, includes: bool) -> str:
-    """Return the relation of the same direction that includes its edge below, or does not."""
+    """Return the relation of the same direction that includes its edge below, or excludes it."""
     if relation in (LESS, AT_MOST):
         return AT_MOST if includes else LESS
     return MORE if includes else AT_LEAST

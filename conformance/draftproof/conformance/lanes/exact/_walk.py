@@ -1,11 +1,11 @@
 """One walk of a program for many of its runs at once.
 
-Where a choice is decided, runs part; the program goes on, once for all of them. Memory that differs
-is kept beside the tensors that the program holds (`_carriers`), and an operator is computed once
-for every memory that differs (`_operator`), in the very shapes of a single run, so that all numbers
-are those of single runs. Where Python looks at a number, only runs that agree go on; the others are
-left to a later walk, with the answers that they had. Runs that have come to the same memory go on
-as one (`_run`).
+Where a choice is decided, runs differ from there on; the program continues, once for all of them.
+Memory that differs is kept outside the program's tensors (`_carriers`). An operator runs once for
+every version of its memory (`_operator`), in the shapes of a single run, so that all numbers equal
+those of single runs. Where Python looks at a number, only runs that agree with the first continue;
+a later walk makes the others, with the answers that they already had. Runs that reach the same
+memory continue as one (`_run`).
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ from draftproof.conformance.protocol.raising import told_of
 from draftproof.reference.rational import Rational
 
 MOST_TOGETHER = 4096
-"""The most runs of one walk; the others are left to a later one."""
+"""Maximum number of runs of one walk; a later walk makes the others."""
 
 
 class _ChoiceNeeded(Exception):
@@ -77,7 +77,7 @@ class _ChoiceNeeded(Exception):
 
 @dataclass(frozen=True)
 class _PendingChoices:
-    """Choices to decide in the runs of a class: those in the part of a carrier that is seen."""
+    """Choices to decide in the runs of a class: those in the part of a carrier that is read."""
 
     key: int
     """Address of the carrier's storage."""
@@ -99,7 +99,7 @@ class _DecidedRun:
 
     run: Run
     was: int
-    """Number of the run before."""
+    """Number of the run from which it continues."""
     key: int | None
     """Address of the carrier in which the choices were decided, None if there were none."""
     values: Mapping[int, int]
@@ -107,14 +107,14 @@ class _DecidedRun:
 
 
 class Walk:
-    """One walk of a program, for the runs that it starts with and those that they become."""
+    """One walk of a program, for its first runs and for the runs that branch off them."""
 
     def __init__(self, identities: Identities, runs: Sequence[Run], most_runs: int) -> None:
         self.runs = list(runs)
         self.left: list[list[Run]] = []
-        """Runs that are left to later walks; those in one list agree so far."""
+        """Runs left to later walks; the runs in one list agree so far."""
         self.refused: Exception | None = None
-        """Error that ended the walk: the program may have caught it."""
+        """Error that ended the walk, kept because the program may have caught it."""
         self.interpreter = Interpreter(identities, self._require_decided)
         self.dispatch = Dispatch(self._run)
         self.doors = Doors(self.dispatch, self._look)
@@ -126,7 +126,7 @@ class Walk:
 
     @contextmanager
     def warned(self) -> Iterator[None]:
-        """Refuse the warnings of an operator that runs for each memory: a run alone has one."""
+        """Refuse warnings of an operator that runs for each memory: a single run warns once."""
         module: Any = warnings
         shown = module._showwarnmsg
 
@@ -142,14 +142,14 @@ class Walk:
             module._showwarnmsg = shown
 
     def alone(self, reason: str) -> NoReturn:
-        """End the walk for what is done in single runs only. Raises `NotTogether`."""
+        """End the walk for an operation possible only in single runs. Raises `NotTogether`."""
         with self._ends():
             raise NotTogether(reason)
 
     # --- what the program is given, and what it returns --------------------------------------
 
     def carrier(self, versions: Sequence[Tensor]) -> Tensor:
-        """Return a carrier of `versions`, one for each run, all of one form."""
+        """Return a carrier of `versions`, one for each run, all of the same form."""
         kinds = [bits(whole(version)) or number for number, version in enumerate(versions)]
         of, first = classes(kinds)
         if len(first) == 1:
@@ -160,7 +160,7 @@ class Walk:
         return made
 
     def outcomes(self, returned: Any) -> list[Hashable]:
-        """Return the result of each run, with the choices in it that nobody looked at."""
+        """Return the result of each run, with the choices that the program did not look at."""
         self._join(self._all_alike, {})
         known: dict[tuple[int, int], tuple[Tensor, Any]] = {}
 
@@ -187,7 +187,7 @@ class Walk:
                 raise self.dispatch.blinded("the program's result", reason) from None
 
     def close(self) -> bool:
-        """End the walk; return whether memory that differs outlives it: it is the first run's."""
+        """End the walk; return whether split memory outlives it, set to that of the first run."""
         self.interpreter.streams.close()
         return self._carriers.close()
 
@@ -206,7 +206,7 @@ class Walk:
 
     @contextmanager
     def _ends(self) -> Iterator[None]:
-        """Remember what ends the walk, which a program may catch."""
+        """Remember an error that ends the walk, since the program may catch it."""
         try:
             yield
         except (TorchError, NotUnderstood, OpaqueRandomness):
@@ -242,7 +242,7 @@ class Walk:
     def _require_separable(
         self, func: OpOverload, tensors: Sequence[Tensor], written: Sequence[Tensor]
     ) -> None:
-        """Require that an operator may run for each memory by itself, unseen by the program."""
+        """Require that an operator may run separately for each memory, unnoticed by the program."""
         if func.namespace not in TORCHS_OWN:
             raise NotTogether(f"runs what is not torch's own: {func}")
         if returns_views(func):
@@ -258,7 +258,7 @@ class Walk:
     def _writes_only(
         self, func: OpOverload, args: Any, kwargs: Any, written: Collection[int]
     ) -> Iterator[None]:
-        """Require that an operator writes nothing but what its schema says."""
+        """Require that an operator writes only to what its schema declares."""
         if keeps_its_schema(func):
             yield
             return
@@ -283,7 +283,7 @@ class Walk:
         held: Mapping[int, SplitMemory],
         written: Collection[int],
     ) -> Any:
-        """Return the result of one operator on every memory that its arguments have in some run."""
+        """Return the result of one operator on every version of memory that its arguments have."""
         of, first = self._carriers.partitions.product([split.of for split in held.values()])
         call = Called(func, args, kwargs, keys)
         given = [seen.carrier for seen in call.seen.values() if seen.key not in held]
@@ -314,7 +314,7 @@ class Walk:
     ) -> OperatorResult:
         """Return the result of one operator on one memory, by the address of the carrier.
 
-        Where no argument holds a random number there is nothing to follow.
+        If no argument holds a random number, the operator runs without being followed.
         """
         views = Views(call, memory)
         self.interpreter.elements.slacks = {}
@@ -335,7 +335,7 @@ class Walk:
     def _keep_agreeing(
         self, of: Classes, results: list[OperatorResult]
     ) -> tuple[Classes, list[OperatorResult]]:
-        """Go on with the runs whose result agrees with that of the first."""
+        """Keep the runs whose result agrees with that of the first run, and leave the others."""
         kinds = [each.kind for each in results]
         if all(kind == kinds[0] for kind in kinds):
             return of, results
@@ -343,7 +343,7 @@ class Walk:
         return taken.of, [results[own] for own in taken.were]
 
     def _returned(self, of: Classes, results: Sequence[Any], given: set[int]) -> Any:
-        """Return the result that the program gets, where each run has its own.
+        """Return the program's result, with a carrier for each tensor that differs between runs.
 
         `given` are the ids of arguments.
         """
@@ -376,7 +376,7 @@ class Walk:
         keys: Mapping[int, int],
         memory: Mapping[int, Tensor],
     ) -> _PendingChoices:
-        """Return the choices, in a carrier, that an operator needs decided."""
+        """Return the choices in a carrier that must be decided before an operator runs."""
         where = address(undecided)
         key = next((key for key, own in memory.items() if address(own) == where), where)
         if key not in keys.values():
@@ -409,7 +409,7 @@ class Walk:
     def _decided_runs(
         self, number: int, run: Run, pending: _PendingChoices | None
     ) -> Iterator[_DecidedRun]:
-        """Yield the runs that follow a run after each way to decide its pending choices, if any."""
+        """Yield the runs that follow from a run, one for each way to decide its pending choices."""
         if pending is None:
             yield _DecidedRun(run, number, None, {})
             return
@@ -469,7 +469,7 @@ class Walk:
         return ran(func, mine, named)
 
     def _settle(self, seen: Tensor, key: int) -> None:
-        """Decide the choices in what Python is about to see. Raises `NotTogether` for noise."""
+        """Decide the choices that Python is about to read. Raises `NotTogether` for noise."""
         memories = self._carriers.shown(key, seen)
         numbers = [number for each in memories for number in self._identities.numbers(each)]
         if any(isinstance(number, Choice) for number in numbers):
@@ -484,7 +484,7 @@ class Walk:
         return (0,) * len(self.runs)
 
     def _keep(self, kinds: Sequence[Hashable], more: Classes | None = None) -> Regrouping:
-        """Go on with the runs that are of the first one's kind, and leave the others.
+        """Keep the runs that agree with the first, and leave the others to later walks.
 
         Return one more partition, regrouped.
         """
@@ -498,9 +498,9 @@ class Walk:
     def _join(
         self, of: Classes, pending: Mapping[int, _PendingChoices]
     ) -> tuple[Classes, dict[int, _PendingChoices]]:
-        """Let one run lead those that have the same memory; return the classes and pending choices.
+        """Merge the runs that have the same memory; return the classes and the pending choices.
 
-        `of` are the classes of runs by which choices are pending.
+        `of` are the classes of runs for which choices are pending.
         """
         self._carriers.forget()
         memory = self._carriers.partition(of)
@@ -515,7 +515,7 @@ class Walk:
         return taken.of, {now: pending[was] for now, was in enumerate(taken.were) if was in pending}
 
     def _leave(self, runs: Sequence[Run]) -> None:
-        """Leave runs, which agree so far, to later walks."""
+        """Leave runs, which agree so far, for later walks."""
         begun = [each for run in runs for each in run.begun()]
         starts = range(0, len(begun), MOST_TOGETHER)
         self.left += [begun[at : at + MOST_TOGETHER] for at in starts]
@@ -540,4 +540,4 @@ _NUMBERS = {
     torch.asarray,
     torch.tensor,
 }
-"""Functions that make numbers of the tensors that they read."""
+"""Functions that convert the tensors that they read to numbers."""

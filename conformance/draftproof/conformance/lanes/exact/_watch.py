@@ -1,7 +1,7 @@
-"""The two torch modes under which a program is watched.
+"""The two torch modes under which a lane watches a program.
 
-All operators of torch pass the one; the other guards the doors through which Python reads a
-tensor's memory past the operators.
+One mode sees all operators of torch. The other guards the functions through which Python reads a
+tensor's memory without an operator.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ STOPS = (NotTogether, TooManyRuns, NondeterministicProgram)
 
 
 class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
-    """Mode that hands every operator to `run`."""
+    """Mode that passes every operator to `run`."""
 
     supports_higher_order_operators = True
 
@@ -72,7 +72,7 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
                 end_own_code(noting)
 
     def tell(self, operator: str, error: Exception) -> NoReturn:
-        """Raise the error that the program may see: torch's own, or that the lane is blind."""
+        """Raise the error for the program to see: torch's own, or the error of a blind lane."""
         if isinstance(error, TorchError):
             raise error.error from None
         if isinstance(error, (OpaqueRandomness, *STOPS)):
@@ -84,17 +84,17 @@ class Dispatch(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         raise self.blinded(operator, ours) from error
 
     def blinded(self, operator: str, reason: NotUnderstood) -> OpaqueRandomness:
-        """Return, and remember, the error that names the operator and the program's own line."""
+        """Return the error with the operator and the program's own line, and remember it."""
         self.opaque = OpaqueRandomness(operator, str(reason), program_line())
         return self.opaque
 
 
 class Doors(TorchFunctionMode):
-    """Guards the doors: `look` answers, or returns `PASSED` and lets the program read for itself.
+    """Mode that guards reads of memory: `look` answers, or returns `PASSED` to permit the read.
 
-    It is called with the function and its arguments, and operators are watched meanwhile. Torch
-    takes the mode off while a function runs that was let through. What reads a tensor there, in
-    torch's own Python or in a method of the program's that torch calls, is guarded as a method.
+    `look` is called with the function and its arguments, while operators are watched. Torch
+    disables the mode while a permitted function runs. So tensor methods are guarded separately, for
+    reads there by torch's own Python code or by a method of the program that torch calls.
     """
 
     def __init__(self, dispatch: Dispatch, look: Callable[[Any, Any, Any], Any]) -> None:
@@ -149,7 +149,7 @@ class Doors(TorchFunctionMode):
             self._lets_through = before
 
     def _number(self, func: Any, args: Any) -> Any:
-        """Return the number that a function makes of a tensor."""
+        """Return the number to which a function converts a tensor."""
         try:
             answer = self._look(func, args, {})
         except Exception as error:
@@ -161,7 +161,7 @@ class Doors(TorchFunctionMode):
             return func(*args)
 
     def _guarded(self, method: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a method of tensors that looks before it reads, where the mode is off."""
+        """Return a method of tensors that looks before it reads while the mode is disabled."""
 
         @wraps(method)
         def guarded(*args: Any, **kwargs: Any) -> Any:
@@ -180,7 +180,7 @@ class Doors(TorchFunctionMode):
         return guarded
 
     def _unscripted(self, called: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a call of TorchScript that refuses what reads memory past the dispatcher."""
+        """Return a call of TorchScript that refuses to read memory past the dispatcher."""
 
         @wraps(called)
         def guarded(script: Any, *args: Any, **kwargs: Any) -> Any:
@@ -193,18 +193,18 @@ class Doors(TorchFunctionMode):
 
 
 PASSED = object()
-"""Marker that lets the program read for itself."""
+"""Marker that permits the program to read by itself."""
 
 TOLIST = Tensor.tolist
-"""The method as torch calls it: a program finds one that is guarded."""
+"""Original method, as torch calls it; the program finds the guarded one."""
 
 _METHODS = ("data_ptr", "numpy", "tolist", "untyped_storage")
-"""The methods of tensors by which all others read memory past the dispatcher."""
+"""Methods of tensors through which all others read memory past the dispatcher."""
 
 _SCRIPTS = {kind: kind.__call__ for kind in (torch._C.ScriptFunction, torch._C.ScriptMethod)}
 
 _SCRIPTED = ("prim::tolist", "prim::Print", "aten::str", "aten::format", "aten::percentFormat")
-"""The operators of TorchScript that read memory past the dispatcher."""
+"""Operators of TorchScript that read memory past the dispatcher."""
 
 _READERS = {
     Tensor.__array__,
@@ -236,17 +236,18 @@ _READERS = {
 }
 
 EXPOSING = {Tensor.__dlpack__, Tensor.data_ptr, Tensor.storage, Tensor.untyped_storage}
-"""Behind these, a tensor's memory is read or written at any time, past the operators."""
+"""Functions after which others can read or write a tensor's memory at any time, without
+operators."""
 
 # These read the tensors in a sequence, but pass a tensor itself on to the dispatcher.
 _FUNCTIONS = {torch.as_tensor, torch.asarray, torch.tensor}
 _COPIERS = _FUNCTIONS | {Tensor.new, Tensor.new_tensor}
 
 NUMBERS = {Tensor.__bool__, Tensor.__float__, Tensor.__index__, Tensor.__int__, Tensor.item}
-"""Functions that make a number of a tensor that has one element."""
+"""Functions that convert a tensor of one element to a number."""
 
 _OF_TENSORS = ((), (Tensor,))
-"""Types that torch passes on if it meets only tensors of its own class, or none."""
+"""Types that torch passes for calls with only tensors of its own class, or with no tensors."""
 
 _INDEXERS = {Tensor.__getitem__, Tensor.__setitem__}
 
@@ -328,7 +329,7 @@ _PLAIN = {
 
 
 def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
-    """Return whether nothing but tensors, numbers and names of things is passed."""
+    """Return whether all arguments are tensors, numbers, names and similar plain values."""
     for kind in types:
         if kind is not Tensor:
             return False
@@ -339,7 +340,7 @@ def _is_plain(types: Any, args: Any, kwargs: Any) -> bool:
 
 
 def _is_view(tensor: Any, index: Any) -> bool:
-    """Return whether an index has whole numbers and slices alone, so that it gives a view."""
+    """Return whether an index has only whole numbers and slices, so that the result is a view."""
     if tensor.layout is not torch.strided:
         return False
     for each in index if _TYPE(index) is tuple else (index,):
@@ -358,7 +359,7 @@ _WHOLE_OR_NONE = {int, NoneType}
 
 
 def _require_watchable(func: Any, types: Any, given: Any) -> None:
-    """Require that torch calls nothing of the program's back, which would not be watched."""
+    """Require that torch calls no code of the program, which the lane could not watch."""
     if func in _CALL_BACK:
         raise NotUnderstood("calls hooks back, in which a program is not watched")
     if any(callable(each) and not isinstance(each, _TYPE) for each in given):
@@ -373,7 +374,7 @@ def _require_watchable(func: Any, types: Any, given: Any) -> None:
 
 
 def _is_torchs_own(kind: type[Tensor]) -> bool:
-    """Return whether torch calls nothing of a class's own: a parameter's passes, for one."""
+    """Return whether torch calls no method of a class, as for a parameter."""
     called = kind.__torch_function__
     is_called = getattr(called, "__func__", called) not in _CALLS_NOTHING
     return not is_called and kind.__torch_dispatch__ is Tensor.__torch_dispatch__
@@ -390,7 +391,7 @@ def _not_watched(kind: type) -> NotUnderstood:
 
 
 def _read_at_once(func: Any, args: Any, kwargs: Any) -> Any:
-    """Return the arguments that a function reads past the dispatcher, None if it reads none."""
+    """Return the arguments that a function reads past the dispatcher, None if there are none."""
     if func in _READERS:
         return args
     if func in _COPIERS:
@@ -413,7 +414,7 @@ def _takes_sequences(func: Any) -> bool:
 
 
 def _as_lists(value: Any) -> Any:
-    """Return the value with lists in the place of sequences of other kinds, as torch reads them."""
+    """Return the value with lists in place of other kinds of sequences, as torch reads them."""
     if value is None or isinstance(value, _NO_SEQUENCES):
         return value
     if isinstance(value, (list, tuple)):
@@ -429,7 +430,7 @@ def _as_lists(value: Any) -> Any:
 
 
 def _is_buffer(value: Any) -> bool:
-    """Return whether torch reads the memory of a value, which holds numbers and no tensors."""
+    """Return whether torch reads a value as a buffer, which contains numbers and no tensors."""
     try:
         memoryview(value).release()
     except TypeError:
@@ -439,7 +440,10 @@ def _is_buffer(value: Any) -> bool:
 
 @cache
 def _written_in_python(func: OpOverload) -> Callable[..., Any] | None:
-    """Return the function of an operator that `torch.library.custom_op` made of it."""
+    """Return the Python function of an operator of `torch.library.custom_op`.
+
+    Return None if there is not exactly one.
+    """
     if func.namespace in TORCHS_OWN or "torch._library.custom_ops" not in sys.modules:
         return None
     made = sys.modules["torch._library.custom_ops"].OPDEFS.get(func._schema.name)

@@ -1,4 +1,4 @@
-"""Whole numbers: arithmetic of integers on choices, at most one choice for each element."""
+"""Whole numbers: integer arithmetic on choices, with at most one choice for each element."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _INTEGERS = (torch.int8, torch.int16, torch.int32, torch.int64)
 def is_whole(
     elements: Elements, func: OpOverload, args: Any, kwargs: Any, touched: list[Tensor]
 ) -> bool:
-    """Return whether an operator computes whole numbers, each of one choice at most."""
+    """Return whether an operator computes whole numbers, each from at most one choice."""
     if name_of(func) not in _WHOLE:
         return False
     given = [*tensors_in(args)]
@@ -45,7 +45,7 @@ def is_whole(
 
 
 def follow_whole(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Any:
-    """Run an operator on whole numbers, and follow the choices among them."""
+    """Run an operator on whole numbers, and follow the choices among its arguments."""
     given = [*tensors_in(args)]
     # No tensor of the program's is held by what outlives the operator.
     form = [Tensor if isinstance(each, Tensor) else each for each in args]
@@ -77,12 +77,12 @@ def follow_whole(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -
 
 
 def _drawn_in(elements: Elements, given: Sequence[Tensor]) -> Tensor:
-    """Return a mask [n, ...] of the random elements of n tensors, in the shape that all share."""
+    """Return a mask [n, ...] of the random elements of n tensors, broadcast to one shape."""
     return torch.stack(torch.broadcast_tensors(*(elements.ids(each) != 0 for each in given)))  # type: ignore[no-untyped-call]  # torch is
 
 
 def _may_stand(argument: Any) -> bool:
-    """Return whether an argument is a whole number, or none, or tensors."""
+    """Return whether an argument is a whole number, None, or a tensor without gradient."""
     if isinstance(argument, Tensor):
         return not argument.requires_grad
     return argument is None or type(argument) is int

@@ -1,9 +1,9 @@
-"""The probe lane: the law of a program into which nobody can look, from what it does.
+"""The probe lane: the law of a program that the exact lane cannot trace, from its behaviour.
 
-A compiled kernel, numpy in the middle, `u.item()` in Python's arithmetic: the exact lane cannot
-follow them. This lane *feeds* the program: torch's random operators return numbers that were
-chosen, of those that the generator could have given, and the outcome is watched. Which noise
-leads to which outcome is searched for by bisection; the law is the noise's share.
+The exact lane cannot follow a compiled kernel, numpy between operators, or `u.item()` in Python's
+arithmetic. This lane *feeds* the program: torch's random operators return chosen numbers, among
+those that the generator can give, and the lane records the outcome. It finds by bisection which
+noise leads to which outcome; the probability of an outcome is its share of the noise.
 
     >>> import torch
     >>> def verify(batch):
@@ -13,48 +13,52 @@ leads to which outcome is searched for by bisection; the law is the noise's shar
     >>> {outcome: str(weight) for outcome, weight in sorted(found.law.items())}
     {0: '12582911/16777216', 1: '1/4', 2: '1/16777216'}
 
-**What is exact.** A wall is the last number of the noise before a change and the first after it,
-so a coin's probability is a count of the generator's own numbers, the number 0 included.
+**What is exact.** A wall is the last number of the noise before a change and the first after it, so
+a coin's probability is a count of the generator's own numbers, the number 0 included.
 
-**What is assumed**, of each box of noise that is found, after trying some points of it:
+**What is assumed** of each box of noise, after some points in it were tried:
 
-* the program is constant there, if it is so at 16 points at random, at 4 of them with each number
-  at its least and at its largest, and with all numbers at these ends at once (as many as there are
-  tokens, which may be clocks, near them: in the outer 2**-12 of float32's numbers);
-* a wall goes through all of it, if the same one shows in two contexts: other points at random, or,
-  where they do not show it, points half of which are the first's. One will do, if none shows it. So
-  it is where a twin's boxes foretell the wall, in up to eight contexts;
-* V clocks race there, if the rates that duels between them tell foretell 24 outcomes, 12 of them on
-  noise on which all clocks are as likely to ring first.
+* the program is constant in the box, if it is so at 16 random points, at 4 of them with each number
+  at its lowest and at its highest, and with all numbers at these ends at once (numbers that may be
+  clocks, since there are as many as tokens, are near the ends: in the outer 2**-12 of float32's
+  numbers);
 
-**What tests it.** 512 points of each subject, from the law of the noise and used for nothing else,
-must have the outcome that the boxes foretell, unless two clocks ring within 2**-19 of each other,
-or closer than duels can tell. Laws that are wrong on a share s of the noise pass with probability
-(1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. A point that its box does not foretell
-is a find: the box is searched again, and as many new points test what comes of it. So are points on
-both sides of every wall in each box that it runs through unseen: an outcome that comes back behind
-an island of another is found everywhere if it is found once. One point of each outcome is run
-again, elsewhere in a batch and some of them alone, to see that no row is disturbed by others, nor
-by anything that is not fed.
+* a wall goes through the whole box, if the same wall shows in two contexts: other random points,
+  or, if these do not show it, points that share half of their numbers with the first. One context
+  is enough if no other shows a wall. The same holds for a wall that a twin's boxes predict, in up
+  to eight contexts;
 
-**Many drafts of one instance** are judged as one law, that of a draft and what becomes of it. A
-draft of probability w has 4096 w points that test its law, 16 at least. Where the law of draft d is
-wrong on a share s_d of its noise, all points miss that with probability at most the product of
-(1 - s_d)**(4096 w_d), which is at most (1 - s)**4096 for the share s = sum w_d s_d on which the law
-of the instance is wrong, since the logarithm is concave: 2e-2 for s = 1/1000, 1e-18 for s = 1/100.
-What is tried of each box follows: of drafts of probability 1/16 at most, a box is constant that is
-so at 6 points at random, at 2 with each number at its least and at its largest, and with all at
-these ends, and a wall that a twin foretells is one if it shows in two contexts. Where a point that
-tests a draft's law is not foretold, all is begun anew as if each draft were judged by itself, with
-512 points for each: what is wrong with one may be so with others. Instances of 16 drafts and fewer
-are probed so from the beginning. A batch of serving, of which dozens are asked that differ in
-sizes, places and layouts, counts as a draft of probability 1/32.
+* V clocks race in the box, if the rates found by duels between them predict 24 outcomes, 12 of them
+  on noise on which each clock is equally likely to ring first.
 
-What is smaller than that and at no end of any number stays unseen: so does a fault that waits for
-u in 0.50001..0.50002 and nothing else. The law's `resolution` does not count it.
+**What tests the law.** 512 points of each subject, drawn from the law of the noise and used for
+nothing else, must have the outcome that the boxes predict, unless two clocks ring within 2**-19 of
+each other, or closer than duels can resolve. Laws that are wrong on a share s of the noise pass
+with probability (1 - s)**512 at most: 6e-3 for s = 1/100, 4e-12 for s = 1/20. If a box does not
+predict a point, the lane searches the box again, and tests the new boxes on as many new points.
+Further test points are on both sides of every wall, in each box through which the wall runs unseen:
+an outcome that recurs behind an island of a different outcome is found everywhere if it is found
+once. One point of each outcome is run again, elsewhere in a batch and for some points alone, to
+check that no row depends on other rows, or on anything that is not fed.
 
-**What is refused**, with `OpaqueRandomness`: other outcomes with the same numbers, random operators
-that cannot be fed, other generators, and noise that is neither compared nor raced.
+**Many drafts of one instance** are judged as one law: the joint law of a draft and its outcome. A
+draft of probability w has 4096 w test points, at least 16. If the law of draft d is wrong on a
+share s_d of its noise, all points miss that with probability at most the product of
+(1 - s_d)**(4096 w_d). Since the logarithm is concave, this is at most (1 - s)**4096 for the share
+s = sum w_d s_d on which the law of the instance is wrong: 2e-2 for s = 1/1000, 1e-18 for s = 1/100.
+Boxes of drafts of probability 1/16 or less are tried at fewer points: a box counts as constant if
+it is so at 6 random points, at 2 of them with each number at its lowest and at its highest, and
+with all at these ends; a wall that a twin predicts counts if it shows in two contexts. If a test
+point of such a draft is not predicted, the lane starts anew as if each draft were judged
+separately, with 512 points for each, because other drafts may have the same fault. Instances of 16
+drafts or fewer are probed that way from the beginning. A batch of serving, of which dozens are
+judged that differ in sizes, places and layouts, counts as a draft of probability 1/32.
+
+A fault on a smaller share of the noise, away from the ends of all numbers, stays unseen, such as
+one that acts only for u in 0.50001..0.50002. The law's `resolution` does not count it.
+
+**What is refused**, with `OpaqueRandomness`: different outcomes with the same numbers, random
+operators that cannot be fed, other generators, and noise that is neither compared nor raced.
 """
 
 from __future__ import annotations
@@ -144,14 +148,14 @@ _MOST_FINDS = 20
 
 @dataclass(frozen=True)
 class ProbedLaw(Generic[Outcome]):
-    """The law of a program, how far the true one may lie from it, and the rows that were run.
+    """Law of a program, a bound on its error, and the number of rows that were run.
 
-    `resolution` bounds the total variation distance, if what the module assumes is so. Walls of
-    uniform noise are exact. Each race adds, times the probability that it is run, the last gaps of
-    its duels, 2**-19 (1 - sum of the squares of all shares) for clocks so close to each other that
-    rounding decides, and V / 2**23 for the grid of the noise (derived at `Clocks`). Walls of
-    discrete draws and of exponential noise, which are fed by sums and logarithms in double
-    precision, add V / 2**51 each.
+    `resolution` bounds the total variation distance from the true law, if the assumptions of the
+    module hold. Walls of uniform noise are exact. Each race, times the probability that it is run,
+    adds three terms: the last gaps of its duels; 2**-19 (1 - sum of the squares of all shares), for
+    clocks so close to each other that rounding decides; and V / 2**23, for the grid of the noise
+    (derived at `Clocks`). Walls of discrete draws and of exponential noise, which are fed by sums
+    and logarithms in double precision, add V / 2**51 each.
     """
 
     __repr__ = readable
@@ -175,23 +179,23 @@ def probed_laws(
 ) -> tuple[ProbedLaw[Outcome], ...]:
     """Return the law of the outcome of each of the subjects 0..`subjects` - 1.
 
-    `verify` runs the program once, on rows that are named by their subjects, and returns a
-    hashable outcome for each. It is called with one row only, unless `batched`, and if a row of a
-    batch does not behave as it does alone. `vocabulary` is the number of clocks in a race;
-    `most_runs` bounds the rows that are run for one subject, `held_back` of which test the law.
-    Where subjects are judged together, `shares` says what part of the law each is (`share_of`).
-    Where `at_once` rows of a batch cost about as much as one, walls are found in fewer calls, of
-    more rows: of so many times as many.
+    `verify` runs the program once, on rows given by their subjects, and returns a hashable outcome
+    for each. It is called with one row at a time unless `batched`, and also if a row of a batch
+    does not behave as it does alone. `vocabulary` is the number of clocks in a race. `most_runs`
+    bounds the rows that are run for one subject; `held_back` points test its law. If subjects are
+    judged together, `shares` gives each subject's share of the law (`share_of`). If `at_once` rows
+    of a batch cost about as much as one, walls are found in fewer calls with more rows; the bound
+    is then `at_once` times larger.
 
-    A `twin` is another program, faster, that should do the same. The boxes of its noise are found
-    first, and then confirmed of the program's own, in a few calls; where they are not, its noise is
-    searched. What the twin does decides nothing, but where it takes far too many rows for all
-    subjects, so would the program.
+    A `twin` is a faster program that should do the same. The lane finds the boxes of its noise
+    first, and confirms them on the program in a few calls; it searches the program's own noise
+    where they differ. The twin's behaviour decides nothing, except that if the twin takes far too
+    many rows for all subjects, the program would as well.
 
-    Where laws are held against real runs (`unwatched.holding`), so are these.
+    If laws are compared with real runs (`unwatched.holding`), these laws are too.
 
-    Outcomes are told apart by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and whatever the
-    program raises.
+    Outcomes are distinguished by `==`. Raises `OpaqueRandomness`, `TooManyRuns`, and any error that
+    the program raises.
     """
     refusal = None
     own = [ONE] * subjects if shares is None else shares
@@ -222,9 +226,9 @@ def probed_laws(
 
 
 def share_of(weight: Rational, alike: int) -> Rational:
-    """Return the share that one of so many drafts, of this probability, has of its instance.
+    """Return the share that a draft of probability `weight`, one of `alike`, has of its instance.
 
-    Where they are few, each is tried and tested as if it were judged by itself.
+    If there are few drafts, each is searched and tested as if it were judged separately.
     """
     return ONE if alike <= _FEW else weight
 
@@ -236,12 +240,12 @@ def hold_probed(
     slacks: Sequence[Rational],
     batched: bool,
 ) -> None:
-    """Hold laws that this lane computed, up to slacks, against real runs, if that is asked for.
+    """Compare laws that this lane computed, up to slacks, with real runs, if enabled.
 
-    `verify` runs the program once on rows that are named by the laws that they have, 0 for the
-    first. More laws than a few share the runs of a few, and one call has the rows of all: a few
-    rows cost as much as hundreds. One in `_INTERPRETED` of the calls of one row makes no launch of
-    a kernel from a recording.
+    `verify` runs the program once on rows given by the numbers of their laws, from 0. If there are
+    more than a few laws, they share the runs of a few. One call has rows of all laws, since a few
+    rows cost as much as hundreds. One in `_INTERPRETED` of the calls of one row launches no kernel
+    from a recording.
     """
     among = len(laws)
     calls, known = count(), dict[int, list[Any]]()
@@ -283,7 +287,7 @@ _INTERPRETED = 8
 
 @dataclass(frozen=True)
 class _ProbedProgram:
-    """The program, what is known of it, and the rows that were run for each of its subjects."""
+    """Program with the settings of its search, and the number of rows run for each subject."""
 
     verify: Callable[[Sequence[int]], Sequence[Any]]
     vocabulary: int
@@ -293,16 +297,16 @@ class _ProbedProgram:
     at_once: int
     runs: list[int]
     is_tested: bool = True
-    """False for a twin, of which nothing is believed: it is not tested, and watched less."""
+    """False for a twin, whose results are not trusted: it is not tested, and is watched less."""
 
     def care(self, subject: int) -> Care:
-        """Return with how much care the noise of a subject is searched."""
+        """Return the care with which the noise of a subject is searched."""
         if not self.is_tested:
             return QUICK
         return THOROUGH if self.shares[subject] * _FEW > 1 else SHARED
 
     def points(self, subject: int) -> int:
-        """Return how many points test the law of a subject."""
+        """Return the number of points that test the law of a subject."""
         share = self.shares[subject]
         if not self.is_tested:
             return _HELD_BACK_AT_LEAST
@@ -311,14 +315,14 @@ class _ProbedProgram:
         return max(ceil(_HELD_BACK_IN_ALL * share), _HELD_BACK_AT_LEAST)
 
     def sections(self, intervals: int) -> int:
-        """Return the sections that an interval is cut into, where so many share a call."""
+        """Return the number of sections of an interval, if this many intervals share a call."""
         if self.is_tested:
             return min(max(self.at_once // intervals, 2), _MOST_SECTIONS)
         return min(max(self.at_once // intervals // _ROWS_TO_A_CALL, 2), _FEW_SECTIONS)
 
 
 _Boxes = tuple[Tape, list[Node]]
-"""The boxes of a twin's noise, for each subject, and the tape that they are of."""
+"""Tape of a twin, and the boxes of its noise for each subject."""
 
 
 def _laws(
@@ -333,7 +337,7 @@ def _laws(
 def _foretold(
     program: _ProbedProgram, twin: Callable[[Sequence[int]], Sequence[Any]]
 ) -> _Boxes | None:
-    """Return the boxes of a twin's noise, None if it has none."""
+    """Return the boxes of a twin's noise, None if the twin fails."""
     own = replace(program, verify=twin, runs=[0] * len(program.runs), is_tested=False)
     lane = _Lane(own, alone=False)
     try:
@@ -348,16 +352,16 @@ def _foretold(
 
 
 class _NotForetold(Exception):
-    """A point of a subject that is judged with others is not foretold by what was found so far."""
+    """Signal that a test point of a subject that is judged with others was not predicted."""
 
 
 class _TooManyInAll(TooManyRuns):
-    """Subjects that take too long to search, by what the first of them took."""
+    """Error of subjects that would take too long to search, extrapolated from the first of them."""
 
 
 @contextlib.contextmanager
 def _settings_kept() -> Iterator[None]:
-    """Set torch again, at the end, as it was at the beginning."""
+    """Restore torch's default dtype and gradient mode at the end of the block."""
     kind, has_gradients = torch.get_default_dtype(), torch.is_grad_enabled()
     try:
         yield
@@ -367,7 +371,7 @@ def _settings_kept() -> Iterator[None]:
 
 
 class _Lane:
-    """Runs a program for all of its subjects, together or each alone."""
+    """Search of a program's noise for all subjects, together or separately."""
 
     def __init__(
         self,
@@ -390,7 +394,7 @@ class _Lane:
 
     @property
     def tape(self) -> Tape:
-        """The tape of the first subject: of all of them, in a batch."""
+        """The tape of the first subject; in a batch all subjects share it."""
         return self._tapes[0]
 
     def laws(self) -> tuple[ProbedLaw[Any], ...]:
@@ -423,7 +427,7 @@ class _Lane:
             raise
 
     def _searched(self, subjects: Sequence[int]) -> list[Node]:
-        """Return the boxes of all subjects; where there are many, some are searched first."""
+        """Return the boxes of all subjects; if there are many, some are searched first."""
         waves = [subjects]
         if len(subjects) > _WAVE and (self._foretold is not None or not self._program.is_tested):
             waves.insert(0, subjects[::_WAVE])
@@ -436,14 +440,14 @@ class _Lane:
         return [found[subject] for subject in subjects]
 
     def _is_mixed(self) -> bool:
-        """Return whether rows of a batch have other outcomes than each of them alone."""
+        """Return whether rows have different outcomes in a batch and alone."""
         subjects = list(islice(cycle(range(len(self._tapes))), _COMPARED))
         searcher = Searcher(self.tape, (len(self._tapes), 0))
         rows = list(zip(subjects, searcher.points(searcher.everything(), _COMPARED), strict=True))
         return list(self._run(rows)) != [self._run([row])[0] for row in rows]
 
     def _law(self, subject: int) -> Search[Node]:
-        """Find the boxes of one subject, and hold them against points that were held back."""
+        """Find the boxes of one subject, and test them on points that were held back."""
         program = self._program
         care = program.care(subject)
         searcher = Searcher(
@@ -471,7 +475,7 @@ class _Lane:
     def _held_back(
         self, searcher: Searcher, tree: Node, subject: int
     ) -> Search[tuple[Node, Sample]]:
-        """Return boxes that foretell what is seen at new points and beside walls, and that."""
+        """Return boxes that predict the outcomes at new points and beside walls, and these."""
         count = self._program.points(subject)
         for _ in range(_MOST_FINDS):
             points = searcher.points(searcher.everything(), count)
@@ -489,8 +493,8 @@ class _Lane:
     def _steady(self, subject: int, points: list[Point]) -> Search[None]:
         """Raise unless points have the same outcomes twice, the second time elsewhere in a batch.
 
-        Some of them are alone then, as many in all as of one subject: a few, or one of every so
-        many subjects.
+        Some of them are then run alone: of few subjects a few points each, of many subjects one
+        point of every n-th.
         """
         first = yield points
         again = (yield points[::-1])[::-1]
@@ -505,7 +509,7 @@ class _Lane:
                 raise unsteady(one, other)
 
     def _answered(self, searches: dict[int, Search[Node]]) -> dict[int, Node]:
-        """Return what the searches find, all of which are asked for points at once."""
+        """Return the results of the searches, which are answered in shared calls."""
         found: dict[int, Node] = {}
         answers: dict[int, list[Any] | None] = dict.fromkeys(searches)
         while answers:
@@ -529,7 +533,7 @@ class _Lane:
     def _played(
         self, rows: Sequence[tuple[int, Point]]
     ) -> tuple[Sequence[Any], list[RandomTensor]]:
-        """Run the program once and return the outcomes of its rows, and what it drew."""
+        """Run the program once; return the outcomes of its rows, and the drawn tensors."""
         program = self._program
         most = program.most_runs * program.at_once
         for subject, _ in rows:

@@ -1,11 +1,11 @@
-"""Boxes that another program was seen to have, confirmed of one that should do the same.
+"""Boxes of another program, confirmed on a program that should do the same.
 
-To search a slow program's noise takes many calls, one after another; to confirm what a fast one is
-known to do takes a few. What is believed is what a search would believe: every wall at the number
-before it and the one behind it, in several contexts; and points of each box that no wall parts,
-with single numbers and with all at their ends. A wall that is near is moved, one that is nowhere
-is left out, and all are asked again. A box that differs is searched, as if nothing had been
-foretold, and so is that of a wall which does not show.
+A search of a slow program's noise takes many consecutive calls; to confirm the known boxes of a
+fast program takes a few. The evidence is the same as in a search: every wall, at the numbers before
+and after it, in several contexts; and points of each box without walls, with single numbers and
+with all numbers at their ends. A wall that is nearby is moved, a wall that is nowhere is dropped,
+and all are then checked again. A box that differs is searched as if nothing had been predicted, and
+so is the box of a wall that does not show.
 """
 
 from __future__ import annotations
@@ -34,31 +34,32 @@ from draftproof.conformance.lanes.probe._search import (
 )
 
 _LOOKED_IN = 4
-"""Number of contexts in which a wall is searched that is not at its foretold place; two must
+"""Number of contexts in which a wall is searched that is not at its predicted place; two must
 agree."""
 
 _TRIED = (16, 128, 1024)
-"""Points at random among which contexts are looked for, and how many if they are too few."""
+"""Numbers of random points among which contexts are searched: the next if the last finds too
+few."""
 
 _ROUNDS = 3
-"""Times that walls are asked: those of other rounding move walls behind them."""
+"""Number of rounds of checks: a wall moved by different rounding also moves the walls behind it."""
 
 _FARTHEST = 12
-"""A wall is looked for within 1 / 2 to the power of this of the numbers that a draw can give."""
+"""A wall is searched within 2**-_FARTHEST times the number of values that a draw can give."""
 
 _APART = 4
-"""Places at which a wall is looked for are farther from where it was foretold by 2 to this."""
+"""Distances of the tried places from a wall's predicted place grow by factors of 2**_APART."""
 
 
 Moves: TypeAlias = dict[tuple[int, int], int]
-"""Where a wall was found that was foretold elsewhere in a column."""
+"""Place at which a wall was found, by its column and its predicted place."""
 
 
 def confirmed(searcher: Searcher, tree: Node, moves: Moves) -> Search[Node | None]:
-    """Return the boxes of a program that were foretold, None where noise races.
+    """Return the confirmed boxes of a program, given predicted ones; None if noise races.
 
-    Walls may be elsewhere than was foretold, but near. They are looked for first where others were
-    found, and those that are found are told of, in `moves`.
+    Walls may be near their predicted places. The search starts at the places found for other
+    subjects in `moves`, and adds the places that it finds.
     """
     if any(isinstance(node, Race) for node in nodes(tree)):
         return None
@@ -88,7 +89,7 @@ def _found(places: Mapping[Wall, int], wall: Wall) -> int:
 
 
 def _likely(moves: Moves, wall: Wall) -> int:
-    """Return where others found a wall that was foretold as this one is."""
+    """Return the place at which other subjects found a wall with the same prediction."""
     at = wall.at
     for _ in range(_ROUNDS):
         at = moves.get((wall.column, at), at)
@@ -96,7 +97,7 @@ def _likely(moves: Moves, wall: Wall) -> int:
 
 
 def _searched(searcher: Searcher, tree: Node, unseen: Container[Node]) -> Search[Node]:
-    """Return the boxes, those searched whose wall is unseen or which are not as foretold."""
+    """Return the boxes, after searching those with an unseen wall or an unpredicted outcome."""
 
     def seen(node: Node, box: Box) -> Search[Node]:
         found = (yield from searcher.as_foretold(node)) if isinstance(node, Leaf) else None
@@ -111,7 +112,7 @@ def _searched(searcher: Searcher, tree: Node, unseen: Container[Node]) -> Search
 
 
 def _placed(node: Node, box: Box, ends: Container[Node] = ()) -> Iterator[tuple[Node, Box]]:
-    """Yield all nodes and the boxes that they are in, but for what is below some of them."""
+    """Yield all nodes with their boxes, except for nodes below those in `ends`."""
     yield node, box
     if isinstance(node, Wall) and node not in ends:
         below, above = box.split(node.column, node.at)
@@ -120,7 +121,7 @@ def _placed(node: Node, box: Box, ends: Container[Node] = ()) -> Iterator[tuple[
 
 
 def _wall(searcher: Searcher, wall: Wall, box: Box, alike: int) -> Search[int | None]:
-    """Return where one of so many walls at one number is, None where it is not near."""
+    """Return the place of a wall, one of `alike` at the same number; None if it is not near."""
     if not box.low[wall.column] < wall.at < box.high[wall.column]:
         return None
     contexts = _contexts(searcher, wall, box)
@@ -148,7 +149,7 @@ def _wall(searcher: Searcher, wall: Wall, box: Box, alike: int) -> Search[int | 
 
 @dataclass(frozen=True)
 class _Context:
-    """Points before and behind a wall that are equal in all other numbers, and what is foretold."""
+    """Points before and behind a wall, otherwise equal, with their predicted outcomes."""
 
     before: NDArray[numpy.int64]
     behind: NDArray[numpy.int64]
@@ -157,7 +158,7 @@ class _Context:
 
 
 def _contexts(searcher: Searcher, wall: Wall, box: Box) -> list[_Context]:
-    """Return a few contexts in which the wall makes a difference, by the boxes on its two sides."""
+    """Return a few contexts in which the boxes beside the wall predict different outcomes."""
     found: list[_Context] = []
     for tried in _TRIED:
         before = numpy.stack(searcher.points(box, tried))
@@ -182,15 +183,14 @@ def _near(
     numbers: int,
     likely: Collection[int],
 ) -> Search[int | None]:
-    """Return where the wall is near the place at which it was foretold, None if that is not seen.
+    """Return the place of the wall near its predicted place, None if it does not show there.
 
-    Where it is `likely` to be is looked at first.
+    The first call includes the `likely` places. If no point near changes the outcome, the wall is
+    behind all numbers, or before them: rounding can put a draw below its last number in one of the
+    two programs.
 
-    Where there is none, it is behind all numbers, or before them: a draw of the one program is
-    below its last number of the other's by rounding.
-
-    What is near depends on how many numbers the draw can give: a wall of a few roundings elsewhere
-    is as many numbers further on in double precision as single precision leaves out.
+    The width of the search depends on how many numbers the draw can give: a shift of a few
+    roundings of single precision spans many numbers in double precision.
     """
     low, high = int(box.low[wall.column]), int(box.high[wall.column]) - 1
     steps = [2**step for step in range(0, (numbers >> _FARTHEST).bit_length(), _APART)]
@@ -224,7 +224,7 @@ def _near(
 
 
 def _moved(searcher: Searcher, node: Node, box: Box, place: Callable[[Wall], int]) -> Node:
-    """Return the boxes with walls where they were found, without those that are in no box."""
+    """Return the boxes with walls moved to their places, without walls outside their box."""
     if isinstance(node, Leaf):
         return replace(node, box=box)
     assert isinstance(node, Wall)

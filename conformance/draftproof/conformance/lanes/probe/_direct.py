@@ -1,9 +1,9 @@
 """Steps of Triton's interpreter in numpy alone, without the interpreter's overhead.
 
-Whenever a step is made again, its values have the same types and shapes. So every decision that the
-interpreter bases on them is made once, when the step is recorded: the rest is a function of numpy
-or of memory. It is taken from the calls of the interpreter itself, or is one of few that are known
-by name; and its result must equal the interpreter's, to the bit.
+When a step is repeated, its values have the same types and shapes. So every decision that the
+interpreter bases on these is made once, when the step is recorded; the rest is a function of numpy
+or of memory. This function is taken from the interpreter's own calls, or is one of a few known by
+name; its result must equal the interpreter's, to the bit.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from typing import Any, TypeAlias
 import numpy
 
 Direct: TypeAlias = Callable[..., Any]
-"""Of the data of a step's values the data of what it makes; a store makes nothing."""
+"""Function from the data of a step's values to the data of its result; a store has no result."""
 
 
 @dataclass(frozen=True)
 class Inner:
-    """A function of numpy that the interpreter called within a step."""
+    """Function of numpy that the interpreter called within a step."""
 
     function: Callable[..., Any]
     values: tuple[Any, ...]
@@ -30,7 +30,7 @@ class Inner:
 def direct(
     interpreter: Any, name: str, arguments: Sequence[Any], made: Any, inner: Sequence[Inner]
 ) -> Direct | None:
-    """Return the numpy form of a step, None if it is unknown."""
+    """Return the numpy form of a step, None if it is unknown or its result differs."""
     values = [each for each in arguments if isinstance(each, interpreter.TensorHandle)]
     found = _called(values, made, inner) or _named(interpreter, name, values, made)
     if found is None or made is None:
@@ -41,7 +41,7 @@ def direct(
 
 
 def _called(values: Sequence[Any], made: Any, inner: Sequence[Inner]) -> Direct | None:
-    """Return the one function that was called on all values, of which its result was returned."""
+    """Return the only function called within a step, if it took all values and made the result."""
     if len(inner) != 1 or inner[0].made is not made or len(inner[0].values) != len(values):
         return None
     if any(one is not other for one, other in zip(inner[0].values, values, strict=True)):

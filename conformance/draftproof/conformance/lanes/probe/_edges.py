@@ -1,13 +1,13 @@
 """Noise at the ends of its range: values that a generator gives once in millions of draws.
 
-A program runs once for every way to put the noise of its random operators there: each tensor is
-left as drawn, or has all its elements at one end, or a single one. All these combine, except single
-elements, of which a run has one. Nothing is computed from probabilities, so a fault that no sample
-would ever show is found in some hundred runs. The rows of a batch have the same elements at an end,
+The lane runs a program once for every way to put the noise of its random operators there: each
+tensor is left as drawn, or has all its elements at one end, or a single element. All these combine,
+except that a run has at most one single element. No probability is computed, so some hundred runs
+find a fault that no sample would ever show. The rows of a batch have the same elements at an end,
 each in its own part of every tensor.
 
-Uniform and exponential noise is put there. `multinomial`, `bernoulli` and similar operators, which
-make their own noise, run unchanged.
+Only uniform and exponential noise is changed. `multinomial`, `bernoulli` and similar operators,
+which make their own noise, run unchanged.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from draftproof.reference.rational import ONE
 Outcome = TypeVar("Outcome")
 
 Ends = Callable[[str, Tensor], tuple[float, ...]]
-"""From a law, "uniform" on 0..1 or "exponential" of rate 1, and the tensor that holds the noise, to
-the values at the ends of its range."""
+"""Function from a law, "uniform" on 0..1 or "exponential" of rate 1, and the tensor that holds the
+noise, to the values at the ends of its range."""
 
 # Random tensors that are put at their ends independently; all later ones follow the last of them.
 _INDEPENDENT = 4
@@ -49,13 +49,13 @@ _DIGITS = {torch.float64: 53, torch.float32: 24, torch.float16: 11, torch.bfloat
 
 
 def attainable(law: str, noise: Tensor) -> tuple[float, ...]:
-    """Return the least and the greatest value that torch's generators can give.
+    """Return the smallest and the largest value that torch's generators can give.
 
-    Uniform numbers lie in [0, 1), in steps of 2**-53, -24, -11 or -8 below 1. Exponential ones are
-    documented to be positive: the least is torch's own guard, the smallest normal number. In
-    float16 they are made in a wider type and then rounded, on a CPU to 0 once in 2**25 draws
-    (3 zeros in 10**8 with torch 2.13; none in float64, float32 and bfloat16), elsewhere to 2**-24.
-    The greatest comes from the 53 bits of the uniform number that they are made from.
+    Uniform numbers are in [0, 1), in steps of 2**-53, -24, -11 or -8 below 1. Exponential numbers
+    are documented to be positive: the smallest is torch's own guard, the smallest normal number. In
+    float16 they are made in a wider type and then rounded, on a CPU to 0 once in 2**25 draws (3
+    zeros in 10**8 with torch 2.13; none in float64, float32 and bfloat16), elsewhere to 2**-24. The
+    largest follows from the 53 bits of the uniform number from which they are made.
     """
     if law == "uniform":
         return 0.0, 1 - 0.5 ** _DIGITS[noise.dtype]
@@ -65,7 +65,7 @@ def attainable(law: str, noise: Tensor) -> tuple[float, ...]:
 
 
 def exactly_one(law: str, _noise: Tensor) -> tuple[float, ...]:
-    """Return 1 for a uniform number: what rounding can make of it."""
+    """Return 1 for a uniform number, to which rounding can take it; nothing for other laws."""
     return (1.0,) if law == "uniform" else ()
 
 
@@ -80,7 +80,7 @@ class Put:
 
     @property
     def moved(self) -> int:
-        """The number of elements."""
+        """The number of elements at the end."""
         return self.elements if self.element is None else 1
 
     def __str__(self) -> str:
@@ -93,11 +93,11 @@ class Put:
 def runs_at(
     ends: Ends, program: Callable[[], Outcome], *, rows: int, seed: int
 ) -> Iterator[tuple[Outcome, tuple[Put, ...]]]:
-    """Yield what the program returns, and what noise of a row was where, for every way to put it.
+    """Yield the program's result and the changed noise of a row, for every way to change it.
 
-    `seed` seeds the global generators, from which all other noise comes. The program must depend
-    on nothing else that changes. Raises `NondeterministicProgram` where that shows, and `RowsMixed`
-    for a tensor whose leading dimension does not have the batch's `rows`.
+    `seed` seeds the global generators, which give all other noise. The program must depend on
+    nothing else that changes. Raises `NondeterministicProgram` if it does so visibly, and
+    `RowsMixed` for a tensor whose leading dimension does not have the batch's `rows`.
     """
 
     def run(chance: Chance) -> tuple[Outcome, tuple[Put, ...]]:
@@ -112,7 +112,7 @@ def runs_at(
 
 
 class _Feed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
-    """Puts the noise of one run where the answers of `chance` say."""
+    """Mode that puts the noise of one run at the ends that `chance` draws."""
 
     supports_higher_order_operators = True
 
@@ -180,7 +180,7 @@ class _Feed(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
 
 
 def _scaled(law: str, unit: float, out: Tensor, given: dict[str, Any]) -> float:
-    """Return the value of noise of the law that was asked for, from that of the unit law."""
+    """Return the value of noise of the requested law, given the value of the unit law."""
     if law == "exponential":
         return unit / float(given["lambd"])
     low, high = float(given.get("from", 0.0)), float(given.get("to", 1.0))

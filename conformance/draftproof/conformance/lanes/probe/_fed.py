@@ -1,7 +1,7 @@
-"""Noise that is chosen for many rows of a call, for a foretold result.
+"""Noise chosen for many rows of a call, to check a predicted result.
 
-Nothing is searched: a caller that knows the law knows where the walls of a coin and of a running
-sum are, and asks for the outcomes on their two sides.
+There is no search: a caller that knows the law knows the walls of a coin and of a running sum, and
+requests the outcomes on both sides of each wall.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.probe._tape import NOWHERE, Playback, RowsMixed, Tape
 
 Shares = Mapping[int, float]
-"""By column, the share of its numbers that are below the chosen number."""
+"""Share of a column's numbers that are below the chosen number, by column."""
 
 
 class Fed:
-    """A program that takes rows, `at_once` in a call, each fed the numbers at some shares."""
+    """Program that takes rows, `at_once` in a call, each fed the numbers at some shares."""
 
     def __init__(
         self, verify: Callable[[Sequence[Any]], Sequence[Any]], vocabulary: int, at_once: int
@@ -43,7 +43,7 @@ class Fed:
         return [*range(len(self._tape.owners))]
 
     def outcomes(self, rows: Sequence[tuple[Any, Shares]]) -> list[Any]:
-        """Return the outcomes of rows. Raises `OpaqueRandomness` where rows do not draw alike."""
+        """Return the outcomes of rows. Raises `OpaqueRandomness` if rows draw differently."""
         found: list[Any] = []
         for start in range(0, len(rows), self._at_once):
             part = rows[start : start + self._at_once]

@@ -1,7 +1,7 @@
-"""Triton's interpreter, which patches its whole language again whenever a kernel calls a function.
+"""Patches of Triton's interpreter, which patches its whole language at each call of a function.
 
-A module that the launch around it, or a call before, has patched is patched to the same: that takes
-a third of the time, and does nothing. What calls patch is never restored, here as in Triton.
+If the enclosing launch, or an earlier call, has already patched a module, patching it again takes a
+third of the time and changes nothing. Patches made by calls are never restored, here as in Triton.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from draftproof.conformance.lanes.probe._launches import recorded
 
 @contextmanager
 def patched_once() -> Iterator[None]:
-    """Let the interpreter patch its language once in a launch, where it is there and does so.
+    """Make the interpreter, if it is loaded, patch its language once in a launch.
 
-    Within such a context another does nothing.
+    A nested context has no effect.
     """
     interpreter = sys.modules.get("triton.runtime.interpreter")
     if interpreter is None or not hasattr(interpreter, "_LangPatchScope") or _PATCHING:
@@ -40,7 +40,7 @@ def patched_once() -> Iterator[None]:
 
 
 _PATCHING: list[ModuleType] = []
-"""The interpreter, while it patches its language once."""
+"""The interpreter, while it patches its language only once."""
 
 
 def _once(patch: Callable[[Any], Any], language: ModuleType) -> Callable[[Any], Any]:
@@ -69,7 +69,7 @@ class _Nothing:
 
 @dataclass(frozen=True)
 class _Launch:
-    """The patches of a launch, which are restored behind it."""
+    """Patches of a launch, which are restored at its end."""
 
     scope: Any
     launch: list[set[str]]

@@ -1,11 +1,10 @@
-"""Triton's language and interpreter, compared with what they were: a program may change them.
+"""Triton's language and interpreter, compared with a snapshot, since a program may change them.
 
-Most of what a launch does, it does in Triton's own code, which reads Triton's own modules, classes
-and objects. Reading all of that for each launch would take longer than the launch. So its
-namespaces are compared with a snapshot, object by object. Where anything is different launches are
-interpreted. What Triton itself changes is known: a kernel's launch leaves modules patched that only
-functions it calls can see, and the first call of one of Triton's own kernels gives its module the
-interpreter's names.
+Most of a launch runs Triton's own code, which reads Triton's own modules, classes and objects. To
+read all of these at each launch would take longer than the launch, so the namespaces are compared
+with a snapshot, object by object. If anything differs, launches are interpreted. Triton's own
+changes are known: a kernel's launch leaves modules patched that only functions it calls can see,
+and the first call of one of Triton's own kernels gives its module the interpreter's names.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ _MODULES = (
 )
 
 _PASSING = {"__annotations__", "grid_dim", "grid_idx"}
-"""Attributes that are made on demand, and those that the builder is given at each launch."""
+"""Attributes that are made on demand, and those that each launch sets on the builder."""
 
 _PATCHED = {"_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
 """Names in the interpreter that the lane patches."""
@@ -37,7 +36,7 @@ CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")
 
 
 class Language:
-    """Triton's modules, classes and objects, as they were when this was made."""
+    """Snapshot of Triton's modules, classes and objects."""
 
     def __init__(self, interpreter: Any) -> None:
         self._interpreter = interpreter
@@ -62,29 +61,29 @@ class Language:
         self._code = [*map(CODE, self._functions)]
 
     def has(self, value: Any) -> bool:
-        """Return whether a value is one that the modules, classes or objects have."""
+        """Return whether a value belongs to the modules, classes or objects."""
         return self._held.get(id(value), self) is value
 
     def is_semantic(self, value: Any) -> bool:
-        """Return whether a value is what a rewritten kernel makes tensors by."""
+        """Return whether a value is the object through which rewritten kernels make tensors."""
         return self.has(value) and value is self._interpreter.interpreter_semantic
 
     def has_function(self, function: FunctionType) -> bool:
-        """Return whether a function is one of Triton's language, as its import made it."""
+        """Return whether a function belongs to Triton's language, as its import made it."""
         return self.has(function) and self.is_language(function.__globals__)
 
     def is_language(self, space: Mapping[str, Any]) -> bool:
-        """Return whether these are the names of a module of Triton's language."""
+        """Return whether a namespace belongs to a module of Triton's language."""
         return id(space) in self._of_language
 
     def has_code(self) -> bool:
-        """Return whether the functions have the code and the defaults that they had."""
+        """Return whether the functions still have their code and defaults."""
         return [*map(CODE, self._functions)] == self._code
 
     def is_unchanged(self, own: Container[int]) -> bool:
-        """Return whether all is as it was, but for what Triton changes and what the lane patches.
+        """Return whether everything is unchanged, except by Triton itself and the lane's patches.
 
-        That is `own`, the ids of functions.
+        `own` has the ids of the lane's functions.
         """
         if not self._is_tritons or _settings() != self._settings:
             return False
@@ -101,7 +100,7 @@ class Language:
         )
 
     def _is_alike(self, own: Container[int]) -> bool:
-        """Return whether what is different is what Triton changes, and take it over."""
+        """Return whether all differences are changes that Triton makes, and if so record them."""
         owners = [*self.modules, *self._parts]
         for owner, originals, space in zip(owners, self._originals, self._spaces, strict=True):
             if not originals.keys() <= space.keys():
@@ -125,7 +124,7 @@ class Language:
         return id(value) in own or self._is_patch(name, known, value)
 
     def _is_patch(self, name: str, known: Any, value: Any) -> bool:
-        """Return whether a value is one that Triton patches its language with."""
+        """Return whether a value is a patch that Triton makes to its language."""
         if name == "static_print":
             return value is print
         if type(value) is partial:
@@ -141,7 +140,7 @@ class Language:
         return function.__globals__ is vars(self._interpreter)
 
     def _is_from_import(self, value: Any) -> bool:
-        """Return whether what a module has is read by Triton's import, as far as that is seen."""
+        """Return whether Triton's import made a module's value, as far as can be determined."""
         if isinstance(value, ModuleType):
             return sys.modules.get(value.__name__) is value
         function = _unwrapped(value)
@@ -153,14 +152,14 @@ class Language:
 
 
 def _is_part(value: Any) -> bool:
-    """Return whether a value is a class or an object of Triton's, whose attributes are read."""
+    """Return whether a value is a class or object of Triton whose attributes are compared."""
     if isinstance(value, type):
         return value.__module__ in _MODULES and value.__module__ != "triton.knobs"
     return type(value).__module__ in _MODULES and hasattr(value, "__dict__")
 
 
 def _is_inherited(owner: Any, name: str, value: Any) -> bool:
-    """Return whether a class has of its own what its bases have: so do patches that are undone."""
+    """Return whether a class's own attribute equals its base's, as after a patch is undone."""
     bases = owner.__mro__[1:] if isinstance(owner, type) else ()
     return next((vars(each)[name] for each in bases if name in vars(each)), bases) is value
 
@@ -178,14 +177,14 @@ def _folder() -> Path:
 
 
 def _settings() -> list[Any]:
-    """Return the environment as far as Triton asks for it."""
+    """Return the environment variables that Triton reads."""
     # To decode all of it takes longer than all else here.
     values: Any = getattr(os.environ, "_data", os.environ)
     return [each for each in values.items() if each[0][:6] in (b"TRITON", "TRITON")]
 
 
 def _codes(interpreter: Any) -> Iterator[CodeType]:
-    """Yield the code of the functions that patching makes."""
+    """Yield the code of the functions that patching creates."""
     for name, value in vars(interpreter).items():
         if name.startswith("_patch") and type(value) is FunctionType:
             yield from _inner(value.__code__)

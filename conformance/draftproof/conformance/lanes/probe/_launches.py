@@ -1,15 +1,15 @@
-"""Launches of Triton's interpreter, made again from a recording of what the first of a kind did.
+"""Launches of Triton's interpreter, replayed from a recording of the first launch of their kind.
 
-Interpreting a kernel is mostly Python: of what an operator costs, numpy has a tenth. What a launch
-asks of the interpreter's builder depends on its grid, its constants and the types of its arguments,
-on what the kernel reads of Python (`_read`), and on the numbers that Python looks at, in an `if` or
-as the end of a `range`. So these steps are recorded, by a tree whose branches are the answers to
-such looks, and made again with other pointers and integers. A launch that comes to an answer for
-the first time is taken back, and interpreted. The launches 1, 4, 16, 64, ... that are made from a
-recording are interpreted, too, and so is one in 512 at random; their arguments must be the same
-memory then. Where they are not, or where a step cannot be recorded, all launches of a kind are
-interpreted. So are those on so many numbers that numpy takes longer than Python, and all while
-Triton is not as it was (`_language`).
+Interpreting a kernel is mostly Python: numpy takes a tenth of an operator's time. A launch's calls
+of the interpreter's builder depend on its grid, its constants and the types of its arguments, on
+what the kernel reads in Python (`_read`), and on the numbers that Python looks at, in an `if` or as
+the end of a `range`. So these calls are recorded in a tree whose branches are the answers to such
+looks, and replayed with other pointers and integers. If a launch reaches a new answer, its writes
+are undone and it is interpreted. The replayed launches 1, 4, 16, 64, ..., and one in 512 at random,
+are also interpreted, and the memory of their arguments must be the same afterwards. If it differs,
+or if a step cannot be recorded, all launches of the kind are interpreted. So are launches on so
+many numbers that numpy takes longer than Python, and all launches while Triton is changed
+(`_language`).
 """
 
 from __future__ import annotations
@@ -41,37 +41,38 @@ _MOST_NUMBERS = 2**20
 _MOST_MISSED = 32
 
 _CHECKED = 512
-"""One launch in this many is checked at random: interpreting it takes as long as ten and more."""
+"""One launch in this many is checked at random; interpreting takes as long as ten launches or
+more."""
 
 # No program knows it, and none is drawn while one is watched.
 _SEED = randbits(60)
 
 
 class NotRecorded(Exception):
-    """Error of a launch that cannot be recorded; the message says why."""
+    """Error of a launch that cannot be recorded; the message gives the reason."""
 
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """A call of the builder; its arguments are numbers of values, where `are_values` says so."""
+    """Call of the builder; arguments marked in `are_values` are numbers of values."""
 
     name: str
     call: Callable[..., Any] | None
-    """None for a value that is there from the beginning: `arguments` has it."""
+    """The called function, None for a value present from the beginning, which `arguments` has."""
     arguments: tuple[Any, ...]
     are_values: tuple[bool, ...] = ()
     places: tuple[int, ...] = ()
-    """The numbers of the values among its arguments."""
+    """The numbers of the values among the arguments."""
     made: int = 1
-    """The number of values that it makes."""
+    """The number of values that the step makes."""
     direct: Direct | None = None
-    """The step in numpy, where that is known; the value that it makes has this `kind`."""
+    """The step in numpy, None if unknown; the value that it makes has this `kind`."""
     kind: Any = None
 
 
 @dataclass
 class Branch:
-    """Steps up to the next look of Python's, if there is one, and a branch for each answer."""
+    """Steps up to Python's next look, if there is one, and a branch for each answer."""
 
     steps: list[Step] = field(default_factory=list)
     look: tuple[Callable[[Any], Any], int] | None = None
@@ -85,26 +86,26 @@ class Kind:
     root: Branch = field(default_factory=Branch)
     is_begun: bool = False
     made: int = 0
-    """The number of launches that have ended from the recording."""
+    """The number of launches that were replayed to their end."""
     missed: int = 0
-    """The number of launches that came to an answer for the first time."""
+    """The number of launches that reached an answer for the first time."""
     branches: int = 1
     refused: str | None = None
-    """The reason why they are always interpreted."""
+    """The reason why launches are always interpreted, None if they are not."""
 
 
 _KINDS: dict[Hashable, Kind] = {}
 
 
 _LANGUAGES: list[tuple[Any, Language]] = []
-"""Each interpreter's language, as it was when launches were first to be made from recordings."""
+"""Each interpreter with its language, as of the first use of recordings."""
 
 
 @contextmanager
 def recorded(interpreter: Any) -> Iterator[set[int]]:
-    """Make launches of Triton's `interpreter` from recordings, as far as that can be done.
+    """Replay launches of Triton's `interpreter` from recordings, where possible, within a block.
 
-    Yields the ids of what is patched, to which others may be added.
+    Yields the set of ids of the patches, to which the caller may add others.
     """
     if not all(hasattr(interpreter, name) for name in (*_PATCHED, *_USED)):
         # Of another release of Triton.
@@ -139,7 +140,7 @@ def recorded(interpreter: Any) -> Iterator[set[int]]:
 
 @contextmanager
 def interpreted() -> Iterator[None]:
-    """Interpret every launch meanwhile, whatever is recorded."""
+    """Interpret every launch within a block, even if it is recorded."""
     _INTERPRETING.append(None)
     try:
         yield
@@ -148,7 +149,7 @@ def interpreted() -> Iterator[None]:
 
 
 _INTERPRETING: list[None] = []
-"""An element for each context in which launches are interpreted."""
+"""One element for each active context in which launches are interpreted."""
 
 _PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
 _USED = (
@@ -207,7 +208,7 @@ def _patching(patch: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
 
 
 def _tabled(language: Any, type_of: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what keeps the table of types, which is made anew at each call."""
+    """Return a function that keeps the table of types, which Triton makes anew at each call."""
     of_scalar = cache(type_of)
 
     def tabled(kind: Any) -> Any:
@@ -235,9 +236,9 @@ def _given(
     named: Any,
     language: Language,
 ) -> tuple[Hashable, list[Any], list[torch.Tensor]] | None:
-    """Return the kind of a launch, the values of its arguments, and those that are tensors.
+    """Return the kind of a launch, the values of its arguments, and the tensors among them.
 
-    A launch may be of no kind.
+    Return None for a launch that cannot be replayed.
     """
     known = _parameters(executor.fn)
     given = getcallargs(executor.fn, *arguments, **{k: v for k, v in named.items() if k in known})
@@ -309,12 +310,12 @@ def _launch(
 
 
 def _is_checked(count: int) -> bool:
-    """Return whether the launch of this number is interpreted, too: 1, 4, 16, ..."""
+    """Return whether the replayed launch of this number is also interpreted: 1, 4, 16, ..."""
     return is_made_again(count) and count.bit_length() % 2 == 1
 
 
 def _memory(tensors: Sequence[torch.Tensor]) -> list[bytes]:
-    """Return all that the memory of tensors holds."""
+    """Return the whole memory of tensors, as bytes."""
     found: dict[int, bytes] = {}
     for each in tensors:
         storage = each.untyped_storage()
@@ -345,7 +346,7 @@ def _as_code(value: Any) -> str:
 
 
 _LOOKS = {"__bool__": _as_bool, "__index__": _as_int, "__repr__": _as_code, "__str__": _as_text}
-"""By what Python calls, what it sees, as Triton has it."""
+"""Function by which Triton answers each of Python's looks at a value."""
 
 
 def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:
@@ -359,7 +360,7 @@ def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True)
 class _Write:
-    """Memory that a step is about to overwrite."""
+    """Memory that a step is about to overwrite, with its content before and after."""
 
     pointers: Any
     mask: Any
@@ -370,7 +371,7 @@ class _Write:
         interpreter._interpreter.store(self.pointers, self.before, self.mask)
 
     def now(self, interpreter: Any) -> bytes:
-        """Return what is there now."""
+        """Return the current content of the memory."""
         empty = numpy.zeros_like(self.before)
         found = interpreter._interpreter.load(self.pointers, self.mask, empty, empty.dtype)
         return bytes(found.tobytes())
@@ -384,9 +385,9 @@ def _played(
     *,
     is_kept: bool,
 ) -> list[_Write] | None:
-    """Make a launch again; return what it wrote, None where Python saw what it never had.
+    """Replay a launch; return its writes, None if Python saw an answer that is not recorded.
 
-    Unless it is kept, and where it comes to no end, memory is as it was before, after a look at it.
+    Unless the writes are kept and the launch ends, they are undone after a call of `look`.
     """
     writes: list[_Write] = []
     try:
@@ -406,7 +407,7 @@ def _played(
 
 
 def _replayed(interpreter: Any, root: Branch, values: list[Any], writes: list[_Write]) -> bool:
-    """Take the steps of a launch; return whether it comes to its end."""
+    """Make the steps of a launch; return whether it reaches its end."""
     handle = interpreter.TensorHandle
     branch: Branch | None = root
     while branch is not None:
@@ -458,7 +459,7 @@ _RECORDER: list[_Recorder] = []
 
 
 class _Recorder:
-    """Records a launch, along the branches of those before."""
+    """Recorder of a launch, along the branches of earlier launches."""
 
     def __init__(self, interpreter: Any, kind: Kind) -> None:
         self._interpreter = interpreter
@@ -476,7 +477,7 @@ class _Recorder:
 
     @contextmanager
     def recording(self) -> Iterator[None]:
-        """Record what is asked of the builder meanwhile."""
+        """Record the calls of the builder within a block."""
         if self._kind.refused is not None:
             yield
             return
@@ -506,7 +507,7 @@ class _Recorder:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Make no recording of a launch in which an error is raised, which may be caught."""
+        """Refuse to record a launch in which an error is raised, even if it is caught."""
         try:
             yield
         except BaseException:
@@ -592,7 +593,7 @@ class _Recorder:
         return Step(name, call, tuple(own), tuple(are_values), tuple(places), made)
 
     def _number(self, value: Any) -> int:
-        """Return the number of a value, which an argument of the launch may be."""
+        """Return the number of a value. Raises `NotRecorded` for a value from elsewhere."""
         number = self._numbers.get(id(value))
         if number is None:
             raise NotRecorded("a value comes from elsewhere")
@@ -615,7 +616,7 @@ class _Recorder:
             self.add(each)
 
     def look(self, value: Any, look: Callable[[Any], Any]) -> Any:
-        """Return what Python sees of a value."""
+        """Return the answer to Python's look at a value, and record it."""
         with self._refusing():
             answer = look(value)
         if self._depth == 0 and self._kind.refused is None:
@@ -640,7 +641,7 @@ class _Recorder:
         self._branch, self._place = branch.answers[answer], 0
 
     def applied(self, operation: Any, apply: Callable[..., Any], tensors: Sequence[Any]) -> Any:
-        """Return what a reduction or a scan makes of tensors."""
+        """Return the result of a reduction or scan of tensors, and record it."""
         self._depth += 1
         try:
             with self._refusing():
@@ -683,7 +684,7 @@ class _Recorder:
 
 
 _MOST_KEPT = 2**16
-"""Maximum size in bytes of a value that is kept; larger values are made again."""
+"""Maximum size in bytes of a value that is kept; larger values are computed again."""
 
 _LOADS = ("create_load", "create_masked_load")
 _INNER = ("binary_op", "unary_op", "ternary_op")
@@ -691,7 +692,7 @@ _OF_THE_GRID = ("create_get_program_id", "create_get_num_programs")
 
 
 def _is_simple(interpreter: Any, operation: Any) -> bool:
-    """Return whether numpy has the reduction or scan: it asks the builder for nothing."""
+    """Return whether numpy computes the reduction or scan, without calls of the builder."""
     known: Any = interpreter.tl.standard
     of_scans = (known._sum_combine, known._prod_combine)
     of_reductions = (
@@ -713,7 +714,7 @@ def _are_values(interpreter: Any, made: Any) -> bool:
 
 
 def _alike(one: Step, other: Step) -> bool:
-    """Return whether two steps do the same."""
+    """Return whether two steps are the same."""
     if one.call is None and other.call is None:
         (mine,), (theirs,) = one.arguments, other.arguments
         is_same: bool = mine.data.tobytes() == theirs.data.tobytes()

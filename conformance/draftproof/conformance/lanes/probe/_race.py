@@ -1,10 +1,10 @@
-"""Races of exponential clocks, found from outside: which rates would explain what a program does.
+"""Races of exponential clocks, found from outside: rates that would explain a program's outcomes.
 
-V noises *race* if the program is a function of who rings first: contender i at time E_i / w_i, E_i
-being a standard exponential clock. Noise is read as clocks in up to three ways (itself, -log U,
--log(1 - U)). The rates follow from duels: all but two clocks are set to ring late, one at time 1,
-and the other is moved until the outcome flips. Whether the reading holds is then for others to
-test: nothing here is believed before it has foretold what the program does on fresh noise.
+V noises *race* if the outcome depends only on which rings first: contender i at time E_i / w_i,
+with E_i a standard exponential clock. Noise can be read as clocks in up to three ways (itself,
+-log U, -log(1 - U)). The rates follow from duels: all but two clocks are set to ring late, one at
+time 1, and the other is moved until the outcome flips. Callers test whether the reading holds: a
+race counts only after it has predicted the program's outcomes on fresh noise.
 
 Every step is a generator that yields points to try and receives their outcomes.
 """
@@ -24,7 +24,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational
 
 Found = TypeVar("Found")
 Search: TypeAlias = Generator[list[Point], list[Any], Found]
-"""Yields points to try, receives the outcomes there, and returns what it finds."""
+"""Generator that yields points to try, receives the outcomes there, and returns its result."""
 
 Bounds: TypeAlias = tuple[Rational, Rational]
 
@@ -40,7 +40,7 @@ _HEATS = [2.0**-exponent for exponent in range(0, 21, 3)]
 _UNIT = rational("1/2") ** 24
 
 DOUBT = 32 * _UNIT
-"""Where the first two clocks ring within this share of each other, rounding may decide.
+"""Relative distance of the first two clocks within which rounding may decide.
 
 A logit and a Gumbel noise below 8 are rounded to 2**-22 each, and so is their sum.
 """
@@ -48,14 +48,14 @@ A logit and a Gumbel noise below 8 are rounded to 2**-22 each, and so is their s
 
 @dataclass(frozen=True)
 class Reading:
-    """A way to read noise as clocks; in a `rising` one, larger noise rings later."""
+    """Way to read noise as clocks; if it is `rising`, larger noise rings later."""
 
     law: str
     numbers: int
     rising: bool
 
     def times(self, indices: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
-        """Return when clocks of rate one ring."""
+        """Return the times at which clocks of rate one ring."""
         if self.law == "exponential":
             return clock(indices)
         with numpy.errstate(divide="ignore"):
@@ -66,7 +66,7 @@ class Reading:
         return times
 
     def index(self, time: float) -> int:
-        """Return the index at which a clock of rate one rings at a time, as nearly as there is."""
+        """Return the index at which a clock of rate one rings as near as possible to a time."""
         share = -expm1(-time) if self.rising else exp(-time)
         return min(max(int(share * self.numbers), 1), self.numbers - 1)
 
@@ -82,17 +82,19 @@ def readings(block: RandomTensor) -> tuple[Reading, ...]:
 class Clocks:
     """Clocks in columns `first`, `first` + 1, ...: their rates, as shares of the sum of all.
 
-    The duels bound each share between `bounds`. `error` bounds how far, in total variation, the law
-    of who is first is from the shares:
+    The duels bound each share between `bounds`. `error` bounds the total variation distance between
+    the law of the first clock and the shares:
 
     * a duel ends between two times, and the sum of the gaps, in shares, is the error of the duels;
-      a clock that does not win even at time 2**-24 has no share, and at most this one;
-    * where the second clock rings within `DOUBT` of the first, rounding may decide. The first rings
-      at T / W, the second Exp(1) / (W - w) later, W being the sum of all rates and w the first's:
-      given who is first, the probability is at most E[T] * `DOUBT` * (W - w) / W. Who is first has
-      the share s = w / W, so it is at most `DOUBT` times the sum of all s (1 - s);
+      a clock that does not win even at time 2**-24 has share 0, off by at most its gap;
+
+    * if the second clock rings within `DOUBT` of the first, rounding may decide. The first rings
+      at T / W, the second Exp(1) / (W - w) later, with W the sum of all rates and w the rate of the
+      first: given which is first, the probability is at most E[T] * `DOUBT` * (W - w) / W. A clock
+      is first with its share s = w / W, so the term is at most `DOUBT` times the sum of s (1 - s);
+
     * the grid: given all others, a clock flips the winner at one time, and the cell of the grid
-      that holds this time has probability 2**-24 at most in float32.
+      that contains this time has probability 2**-24 at most in float32.
     """
 
     first: int
@@ -106,7 +108,7 @@ class Clocks:
         return slice(self.first, self.first + len(self.shares))
 
     def winner(self, point: Point) -> tuple[int, bool]:
-        """Return who rings first, and whether it is beyond doubt."""
+        """Return which clock rings first, and whether that is beyond doubt."""
         times = self.reading.times(point[self.columns]).tolist()
         contenders = [i for i, share in enumerate(self.shares) if share > 0]
         winner = min(contenders, key=lambda i: times[i] / float(self.shares[i]))
@@ -115,7 +117,7 @@ class Clocks:
         return winner, is_clear
 
     def balanced(self, point: Point, times: NDArray[numpy.float64]) -> Point:
-        """Return the point with clocks that ring at these times, once each has its own rate."""
+        """Return the point with clocks that ring at these times, each at its own rate."""
         largest = float(max(self.shares))
         shown = {i: float(s) / largest * times[i] for i, s in enumerate(self.shares) if s > 0}
         return _set(point, self.first, len(self.shares), self.reading, shown)
@@ -126,7 +128,7 @@ class Clocks:
 
 
 def _set(point: Point, first: int, width: int, reading: Reading, times: dict[int, float]) -> Point:
-    """Return the point with clocks that ring at these times, and late if they have none."""
+    """Return the point with clocks that ring at these times, late for clocks without a time."""
     changed = point.copy()
     changed[first : first + width] = [
         reading.index(times.get(contender, _LATE)) for contender in range(width)
@@ -135,7 +137,7 @@ def _set(point: Point, first: int, width: int, reading: Reading, times: dict[int
 
 
 def clocks(context: Point, first: int, width: int, reading: Reading) -> Search[Clocks | None]:
-    """Find the rates of clocks that would explain the outcomes at `context`, None for none."""
+    """Find the rates of clocks that would explain the outcomes at `context`, None if none do."""
 
     def at(times: dict[int, float]) -> Point:
         return _set(context, first, width, reading, times)
@@ -203,7 +205,7 @@ def _duels(
 ) -> Search[dict[int, Bounds]]:
     """Return bounds on the rates of contenders, as multiples of the rate of the opponent.
 
-    The opponent's clock shows `time`, the contender's is moved, and all others are late.
+    The opponent's clock rings at `time`, the contender's is moved, and all others are late.
     """
     stage = at({opponent: time})
     place = first + opponent

@@ -1,15 +1,15 @@
-"""Python, as a Triton kernel reads it, frozen: a recording of a launch holds while it is the same.
+"""Frozen form of what a Triton kernel reads in Python; a recording is valid while it is the same.
 
 A kernel, and each function that it calls, reads globals, its closure, its defaults and attributes.
-What is known to be the same as long as its parts are is frozen with their types: constants, tuples,
-types of named tuples, functions and the modules that they are in, of which all attributes count
-that any of the code names. What Triton's import made is told by identity (`_language` says whether
-it is as it was). Everything else is refused, and so is code that finds values in other ways, leaves
-some behind, catches errors, or makes text of objects, which has their addresses: such kernels are
-interpreted.
+Values that stay the same while their parts do are frozen, with their types: constants, tuples,
+types of named tuples, functions and their modules. Of a module all attributes count that any of the
+code names. Values made by Triton's import are compared by identity (`_language` checks whether they
+have changed). Everything else is refused, and so is code that finds values in other ways, stores
+values elsewhere, catches errors, or makes text of objects, which contains their addresses: such
+kernels are interpreted.
 
-To read a kernel takes as long as to launch it. So where it was read before, all that was looked at
-is looked at again: where it is the same objects, what is read of them is the same.
+Reading a kernel takes as long as launching it. So if it was read before, everything that was looked
+at is looked at again: if the objects are the same, the frozen form is the same.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from typing import Any, NamedTuple
 from draftproof.conformance.lanes.probe._language import Language
 
 _BUILTINS = attrgetter("__builtins__")
-"""Names that a function finds where it has no global; not every typeshed knows of it."""
+"""Names that a function finds without a global of that name; not every typeshed knows it."""
 
 
 class NotFrozen(Exception):
-    """Error of a value that may change unseen; the message says which."""
+    """Error of a value that may change unnoticed; the message names it."""
 
 
 def frozen(value: Any, language: Language) -> Hashable:
@@ -58,9 +58,10 @@ def frozen(value: Any, language: Language) -> Hashable:
 
 
 def read(value: Any, language: Language) -> Hashable:
-    """Return a function or type with all that it and what it calls read of Python, or a constant.
+    """Return the frozen form of a function, type or constant.
 
-    Raises `NotFrozen`.
+    It covers everything that a function, and the functions that it calls, read in Python. Raises
+    `NotFrozen`.
     """
     if isinstance(value, ModuleType):
         raise NotFrozen(f"the module {value.__name__}")
@@ -85,7 +86,7 @@ def read(value: Any, language: Language) -> Hashable:
 
 @dataclass(frozen=True)
 class _Known:
-    """What was read of a value, and all that was looked at, with what was seen there."""
+    """Frozen form of a value, with all looks at objects and their results."""
 
     value: Any
     language: Language
@@ -104,7 +105,7 @@ _MOST_KNOWN = 1024
 
 @dataclass(frozen=True, eq=False)
 class _Same:
-    """A value that is held, and equal to nothing but itself."""
+    """Value that is kept alive, and equals only itself."""
 
     value: Any
 
@@ -122,12 +123,12 @@ class _Reading:
         """The names in all code that is read."""
         self._attributes = sorted(named)
         self._met: dict[int, Any] = {}
-        """Functions and modules that are read already, or are being read."""
+        """Functions and modules that have been read, or are being read."""
         self.looks: list[Callable[[], Any]] = []
         self.seen: list[Any] = []
 
     def _look(self, call: Callable[..., Any], *arguments: Any) -> Any:
-        """Return what a call returns: an object that is another one if anything has changed."""
+        """Return the result of a call: a different object if anything has changed."""
         look = partial(call, *arguments)
         found = look()
         self.looks.append(look)
@@ -143,7 +144,7 @@ class _Reading:
         return [(name, self._look(values.get, name, _NOTHING)) for name in names]
 
     def value(self, value: Any) -> Hashable:
-        """Return a value with all that is read of it."""
+        """Return the frozen form of a value."""
         if isinstance(value, ModuleType | FunctionType):
             if id(value) in self._met:
                 return _Same(value)
@@ -180,7 +181,7 @@ class _Reading:
         return _Same(module), tuple(found)
 
     def _kernel(self, kernel: Any) -> Hashable:
-        """Return a function of a kernel's: it is called as the interpreter has rewritten it."""
+        """Return the frozen form of a kernel, with its function as the interpreter rewrote it."""
         own = dict(self._items(vars(kernel)))
         if any(hasattr(type(kernel), name) for name in own.keys() - {"__doc__"}):
             raise NotFrozen("a kernel with methods of its own")
@@ -200,7 +201,7 @@ class _Reading:
         return self._code(function)
 
     def _parts(self, function: FunctionType) -> _Parts:
-        """Return what a function has."""
+        """Return the parts of a function."""
         named = self._look(attrgetter("__kwdefaults__"), function)
         own = self._look(vars, function)
         cells = [self._look(_content, cell) for cell in function.__closure__ or ()]
@@ -228,7 +229,7 @@ class _Reading:
         )
 
     def _loaded(self, function: FunctionType, name: str) -> Hashable:
-        """Return what a name stands for in a function's code, its globals first."""
+        """Return the frozen form of the value of a name in a function's code, its globals first."""
         value = self._look(function.__globals__.get, name, _NOTHING)
         if value is _NOTHING:
             return self.value(self._look(_BUILTINS(function).get, name))
@@ -241,7 +242,7 @@ class _Reading:
         return tuple((name, self.value(each)) for name, each in values)
 
     def _named_tuples(self, kind: type) -> Hashable:
-        """Return a type of named tuples with its attributes."""
+        """Return the frozen form of a type of named tuples, with its attributes."""
         bases = self._look(attrgetter("__bases__"), kind)
         if type(kind) is not type or bases != (tuple,) or not hasattr(kind, "_fields"):
             raise NotFrozen(f"the type {kind.__name__}")
@@ -257,7 +258,10 @@ class _Reading:
         return _Same(value) if type(value) is _FIELD else self._of_python(value)
 
     def _of_python(self, value: Any) -> Hashable:
-        """Return an attribute of a type of named tuples; those that Python makes read no more."""
+        """Return the frozen form of an attribute of a type of named tuples.
+
+        Functions that Python generates for such types read nothing else.
+        """
         if not isinstance(value, FunctionType) or value.__globals__ is not vars(collections):
             return self.value(value)
         found = self._parts(value)
@@ -267,7 +271,7 @@ class _Reading:
         return _Same(value), tuple(map(_Same, parts))
 
     def _of_language(self, function: FunctionType) -> Hashable:
-        """Return a function of Triton's: what it reads is compared as a whole (`_language`)."""
+        """Return the frozen form of a function of Triton; `_language` compares what it reads."""
         parts = self._parts(function)
         cells = [
             self._of_language(each) if type(each) is FunctionType else _Same(each)
@@ -294,7 +298,7 @@ def _is_pythons(value: Any) -> bool:
 
 
 def _of_constexpr(value: Any, language: Language) -> Any:
-    """Return the value of a constant of Triton's that has nothing else. Raises `NotFrozen`."""
+    """Return the value of a constant of Triton without other attributes. Raises `NotFrozen`."""
     own = dict(vars(value))
     found, kind = own.pop("value", None), own.pop("type", None)
     is_plain = kind is None or (
@@ -308,7 +312,7 @@ def _of_constexpr(value: Any, language: Language) -> Any:
 
 
 def _content(cell: Any) -> Any:
-    """Return what a cell holds, `_NOTHING` if that is nothing."""
+    """Return the content of a cell, `_NOTHING` if it is empty."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -317,9 +321,9 @@ def _content(cell: Any) -> Any:
 
 @cache
 def _names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names that code loads, and those of attributes, with those of code inside it.
+    """Return the names that code loads and the names of attributes, including those of inner code.
 
-    Raises `NotFrozen` for code that finds values in other ways, or leaves some behind.
+    Raises `NotFrozen` for code that finds values in other ways, or stores values elsewhere.
     """
     loaded: dict[str, None] = {}
     attributes: dict[str, None] = {}
@@ -347,7 +351,7 @@ def _names(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def _check_text(value: Any) -> None:
-    """Raise `NotFrozen` for text by which text may be made of objects."""
+    """Raise `NotFrozen` for text with which text can be made of objects."""
     if isinstance(value, tuple | frozenset):
         for each in value:
             _check_text(each)
@@ -378,17 +382,17 @@ _NOTHING = object()
 """Stand-in for a missing value."""
 
 _FEW = 256
-"""Maximum number of attributes to look at; numbers up to it are the same object every time."""
+"""Maximum number of attributes to look at; integers up to it are the same object every time."""
 
 _OF_A_KERNEL = {"arg_names", "fn", "kwargs", "pre_run_hooks", "rewriter", "__doc__"}
-"""The attributes that Triton gives a kernel's function: of them all is read by its rewriting."""
+"""Attributes that Triton gives a kernel's function; the rewritten function covers them all."""
 
 _FOUND_BY = (
     *(types.FrameType, types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType),
     *(types.CodeType, types.TracebackType, types.FunctionType, types.MethodType, types.CellType),
     *(types.BuiltinMethodType, types.ModuleType, property, type, BaseException, StopIteration),
 )
-"""The types by whose attributes other values are found, or what a launch leaves behind."""
+"""Types whose attributes lead to other values, or to values that a launch leaves behind."""
 
 _UNSEEN = {
     *{name for kind in _FOUND_BY for name in dir(kind)} - {"value"},
@@ -397,12 +401,12 @@ _UNSEEN = {
     *("handle", "obj", "data", "static_print", "device_print"),
     *("format", "format_map", "translate", "to_bytes", "fromhex", "decode", "encode", "hex"),
 }
-"""The attributes by which other values are found; so are those that begin with an underscore."""
+"""Attributes that lead to other values; so do those that begin with an underscore."""
 
 _OF_TUPLES = {"_fields", "_make", "_replace"}
 
 _NOT_READ = {"__annotations__", "__doc__", "__orig_bases__", "_field_defaults"}
-"""The attributes of a type of named tuples of which only who asks for them learns anything."""
+"""Attributes of a type of named tuples that matter only to code that asks for them."""
 
 _FIELD = type(vars(collections.namedtuple("_Field", "place"))["place"])
 
@@ -413,7 +417,7 @@ _OF_TUPLE_TYPES = {
     for each in vars(collections.namedtuple("_Tuple", "place")).values()
     if getattr(getattr(each, "__func__", each), "__globals__", None) is vars(collections)
 }
-"""The code of the functions that Python gives to every type of named tuples, but `__new__`."""
+"""Code of the functions that Python generates for every type of named tuples, except `__new__`."""
 
 _PLAIN = (
     *(abs, all, any, bool, divmod, enumerate, float, int, isinstance, len, max, min, pow),
@@ -421,9 +425,9 @@ _PLAIN = (
     *(each for each in vars(math).values() if isinstance(each, BuiltinFunctionType)),
     *(AssertionError, NotImplementedError, RuntimeError, TypeError, ValueError),
 )
-"""Functions and types that tell of nothing but their arguments."""
+"""Functions and types whose results depend only on their arguments."""
 
 _PLAIN_IDS = {id(each): each for each in _PLAIN}
 
 _PYTHONS_IDS = {id(each): each for each in (*_PLAIN, dict, map)}
-"""Globals with which the functions of types of named tuples are made."""
+"""Globals from which Python makes the functions of types of named tuples."""

@@ -1,10 +1,10 @@
 """Law of a program as a function of its noise, found by trying points.
 
-A *box* holds an interval of indices for every column. Points are tried in it: at random, with
-single columns at their lowest and highest index, and with all at once. If nothing differs, the box
-is a leaf. If a column alone makes a difference, its walls are searched for by sections, to the last
-index; a wall that is found twice, in different contexts, splits the box. If walls never return,
-noise races: the box splits by the winner.
+A *box* holds an interval of indices for every column. Points in it are tried: at random, with
+single columns at their lowest and highest index, and with all columns there at once. If all
+outcomes are equal, the box is a leaf. If a column alone changes the outcome, its walls are found by
+cutting its interval into sections, to the last index; a wall that is found twice, in different
+contexts, splits the box. If no wall is found twice, the noise races: the box splits by the winner.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ from draftproof.reference.rational import ONE, ZERO, Rational, rational, total
 
 
 class Care(NamedTuple):
-    """How many points of a box are looked at before it is said that nothing makes a difference.
+    """Number of points in a box to check before its outcome counts as constant.
 
-    At `ends` of them a number is at its least or its largest with probability 1/4 each. Numbers are
-    tried alone in so many `contexts`, and walls that a twin foretells asked for in `crossings`.
+    At `ends` of the points a number is at its lowest or its highest with probability 1/4 each.
+    Numbers are tried alone in `contexts` contexts, and walls that a twin predicts in `crossings`
+    contexts.
     """
 
     points: int
@@ -44,8 +45,7 @@ class Care(NamedTuple):
 
 
 THOROUGH, SHARED, QUICK = Care(16, 32, 4, 8), Care(6, 8, 4, 2), Care(8, 12, 1, 0)
-"""The care for a program, for a small part of what is judged as one law, and for a twin, of which
-nothing is believed."""
+"""Care for a program, for a small part of a law, and for a twin, whose results are not trusted."""
 
 # Larger draws are tried as a whole first: most of the numbers of a buffer are never looked at.
 _CROWD = 32
@@ -75,13 +75,13 @@ _TRIALS = 12
 
 @dataclass(frozen=True)
 class Box:
-    """The indices low[c]..high[c]-1 of every column c, those not held being free."""
+    """Indices low[c]..high[c] - 1 of every known column c; all other columns are free."""
 
     low: Point
     high: Point
 
     def known(self, tape: Tape) -> Box:
-        """Return the box with the columns that have been drawn since."""
+        """Return the box, extended by the columns that have been drawn since."""
         new = tape.numbers[len(self.low) :]
         if not len(new):
             return self
@@ -98,28 +98,28 @@ class Box:
         yield from numpy.flatnonzero(self.high - self.low > 1).tolist()
 
     def split(self, column: int, wall: int) -> tuple[Box, Box]:
-        """Return the parts below the wall, and from it on."""
+        """Return the part below the wall, and the part from the wall on."""
         below, above = self.high.copy(), self.low.copy()
         below[column] = above[column] = wall
         return Box(self.low, below), Box(above, self.high)
 
     def held(self, columns: slice, indices: Point) -> Box:
-        """Return the part with these columns held at these indices."""
+        """Return the part of the box with these columns fixed at these indices."""
         low, high = self.low.copy(), self.high.copy()
         low[columns], high[columns] = indices, indices + 1
         return Box(low, high)
 
 
 Walls: TypeAlias = dict[int, Counter[int]]
-"""By column, how often each wall was found."""
+"""Number of times that each wall was found, by column."""
 
 Sample: TypeAlias = list[tuple[Point, Hashable]]
-"""Points with the outcomes there."""
+"""Points with their outcomes."""
 
 
 @dataclass(frozen=True, eq=False)
 class Leaf:
-    """A box in which one outcome was seen, wherever it was looked at."""
+    """Box in which every tried point has the same outcome."""
 
     box: Box
     outcome: Hashable
@@ -127,9 +127,9 @@ class Leaf:
 
 @dataclass(frozen=True, eq=False)
 class Wall:
-    """A box with a column whose index decides between two parts.
+    """Box in which the index of one column decides between two parts.
 
-    `share` is the probability of the part below, to within `error`.
+    `share` is the probability of the part below, up to `error`.
     """
 
     column: int
@@ -142,7 +142,7 @@ class Wall:
 
 @dataclass(frozen=True, eq=False)
 class Race:
-    """A box with clocks, the first of which decides between as many parts as can win."""
+    """Box in which the first of several clocks decides between the parts, one for each winner."""
 
     clocks: Clocks
     parts: dict[int, Node]
@@ -153,7 +153,7 @@ Node: TypeAlias = Leaf | Wall | Race
 
 @dataclass(frozen=True)
 class _Flip:
-    """A point, and two indices of one column with different outcomes there."""
+    """Point, and two indices of one of its columns with different outcomes."""
 
     context: Point
     column: int
@@ -165,9 +165,9 @@ class _Flip:
 
 
 class Cuts:
-    """How many sections an interval is cut into, by how many intervals share a call.
+    """Number of sections into which to cut an interval, given how many intervals share a call.
 
-    The fewer they are, the more rows a call has for each.
+    The fewer intervals there are, the more rows a call has for each.
     """
 
     def __init__(self, sections: Callable[[int], int] = lambda _: 2) -> None:
@@ -176,7 +176,7 @@ class Cuts:
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Count an interval, from the call before it is first cut."""
+        """Count an interval within a block, which begins with the call before the first cut."""
         self._intervals += 1
         try:
             yield
@@ -185,14 +185,15 @@ class Cuts:
 
     @property
     def sections(self) -> int:
-        """Into how many sections an interval is cut now."""
+        """The current number of sections of an interval."""
         return self._sections(self._intervals)
 
 
 class Searcher:
-    """Searches the noise of one program, cutting intervals as `cuts` says.
+    """Search of the noise of one program, with intervals cut as `cuts` determines.
 
-    Walls are looked for first where others had them, of which it is told, and tells, in `hints`.
+    It looks for walls first at the places in `hints`, which searches share, and adds those it
+    finds.
     """
 
     def __init__(
@@ -224,9 +225,9 @@ class Searcher:
         return list(self._random.integers(box.low, box.high, size=size))
 
     def explored(self, box: Box, sample: Sample) -> Search[Node]:
-        """Find how the outcome depends on where in the box a point is.
+        """Find how the outcome depends on the place of a point in the box.
 
-        Raises `OpaqueRandomness` where that is neither by walls nor by races.
+        Raises `OpaqueRandomness` if neither walls nor races explain it.
         """
         box = box.known(self._tape)
         sample = yield from self._sampled(box, sample)
@@ -241,9 +242,9 @@ class Searcher:
         raise self._opaque(min(flips))
 
     def as_foretold(self, leaf: Leaf) -> Search[Leaf | None]:
-        """Return a leaf with its outcome as it is seen, None where that is another one somewhere.
+        """Return a leaf with its outcome as seen, None if an outcome differs from the prediction.
 
-        All is looked at that `explored` would look at in such a box.
+        It tries all points that `explored` would try in such a box.
         """
         seen = yield self._looked_at(leaf.box, self.care.points) + self._with_ends(leaf.box)
         first = seen[0]
@@ -251,9 +252,9 @@ class Searcher:
         return Leaf(leaf.box, first) if is_same and all(each == first for each in seen) else None
 
     def beside_walls(self, tree: Node, most: int) -> list[Point]:
-        """Return points before and behind the walls of a tree in leaves that they run through.
+        """Return points on both sides of a tree's walls, in leaves through which the walls run.
 
-        There are `most` of them at most.
+        There are at most `most` points.
         """
         walls: dict[int, set[int]] = {}
         leaves: list[Leaf] = []
@@ -286,9 +287,9 @@ class Searcher:
         return Wall(column, at, share, error, below, above)
 
     def corrected(self, tree: Node, point: Point, outcome: Hashable) -> Search[Node]:
-        """Search a leaf again that holds a point with another outcome.
+        """Search again the leaf of a point whose outcome differs from the prediction.
 
-        Raises `OpaqueRandomness` if a race is to blame.
+        Raises `OpaqueRandomness` if a race is the cause.
         """
         found = _foretold(tree, point)
         (again,) = yield [found.settled]
@@ -307,14 +308,14 @@ class Searcher:
     # --- looking ------------------------------------------------------------------------
 
     def _sampled(self, box: Box, sample: Sample) -> Search[Sample]:
-        """Return points of the box with their outcomes: old ones, new ones, and two corners."""
+        """Return points of the box with their outcomes: old points, new ones, and two corners."""
         kept = [(self._tape.padded(point), outcome) for point, outcome in sample]
         kept = [(point, outcome) for point, outcome in kept if box.holds(point)]
         new = self._looked_at(box, max(self.care.points - len(kept), self.care.contexts))
         return [*zip(new, (yield new), strict=True), *kept]
 
     def _looked_at(self, box: Box, count: int) -> list[Point]:
-        """Return two corners of the box, and points at random."""
+        """Return two corners of the box, and random points."""
         lowest, highest, *others = self.points(box, 2 + count)
         # Clocks all at an end would be a tie, which has no probability: each is near it, elsewhere.
         raced = [owner.raced for owner in self._tape.owners[: len(box.low)]]
@@ -322,9 +323,9 @@ class Searcher:
         return [box.low + lowest % near, box.high - 1 - highest % near, *others]
 
     def _with_ends(self, box: Box) -> list[Point]:
-        """Return points of the box, many of whose numbers are at their least or their largest.
+        """Return points of the box with many numbers at their lowest or their highest.
 
-        Of clocks that may race one is at an end, each in turn: two would tie.
+        Of clocks that may race, one at a time is at an end, since two would tie.
         """
         raced = [b for b in dict.fromkeys(self._tape.owners[: len(box.low)]) if b.raced]
         count = max(self.care.ends, *(2 * block.width for block in raced), 0)
@@ -337,7 +338,7 @@ class Searcher:
         return list(numpy.choose(kind, [box.low, box.high - 1, points]))
 
     def _flips(self, box: Box, sample: Sample) -> Search[dict[int, list[_Flip]]]:
-        """Return, by column, where a column alone makes a difference; none if nothing does."""
+        """Return the flips of the outcome by a column alone, by column; empty if none."""
         near = self._with_ends(box)
         sample = [*sample, *zip(near, (yield near), strict=True)]
         first, outcome = sample[0]
@@ -377,7 +378,7 @@ class Searcher:
         return flips
 
     def _crowds(self, box: Box) -> list[list[int]]:
-        """Return the open columns, each alone; those of a large draw together."""
+        """Return groups of open columns: single ones, and all columns of a large draw."""
         crowds: dict[object, list[int]] = {}
         for column in box.open():
             block = self._tape.owners[column]
@@ -388,7 +389,7 @@ class Searcher:
     def _on_the_way(
         self, start: Point, end: Point, outcome: Hashable
     ) -> Search[dict[int, list[_Flip]]]:
-        """Return the first flip on the way between points with different outcomes."""
+        """Return the first flip on a path between points with different outcomes."""
         start, end = self._tape.padded(start), self._tape.padded(end)
         columns = numpy.flatnonzero(start != end).tolist()
         way = [start]
@@ -407,7 +408,7 @@ class Searcher:
     def _compared(
         self, box: Box, flips: dict[int, list[_Flip]], sample: Sample
     ) -> Search[Node | None]:
-        """Split the box by a wall of noise that is surely not raced, or does not seem to be."""
+        """Split the box by a wall of noise that certainly does not race, or does not seem to."""
         for column in self._ranked(flips):
             block = self._tape.owners[column]
             if block in self._read or (block.raced and block.law == "exponential"):
@@ -421,7 +422,7 @@ class Searcher:
     def _compared_at_length(
         self, box: Box, flips: dict[int, list[_Flip]], sample: Sample
     ) -> Search[Node | None]:
-        """Split the box by a wall of noise that could have raced."""
+        """Split the box by a wall of noise that could race."""
         for column in self._ranked(flips):
             block = self._tape.owners[column]
             if block.raced:
@@ -431,7 +432,7 @@ class Searcher:
         return None
 
     def _ranked(self, flips: dict[int, list[_Flip]]) -> list[int]:
-        """Return the columns, those drawn first, and of one draw those that decide most, first."""
+        """Return the columns: noise that cannot race first, then by draw and number of flips."""
 
         def rank(column: int) -> tuple[bool, int, int, int]:
             block = self._tape.owners[column]
@@ -440,10 +441,10 @@ class Searcher:
         return sorted(flips, key=rank)
 
     def _wall(self, box: Box, flips: Sequence[_Flip], *, is_sure: bool) -> Search[int | None]:
-        """Return a wall that is found in two contexts, None if all that are found differ.
+        """Return a wall that is found in two contexts, None if all walls found differ.
 
-        A wall that shows in one context only counts too, for elsewhere other columns may hide it;
-        unless one is asked for that surely is no race's.
+        A wall that shows in one context only counts as well, since other columns may hide it
+        elsewhere, unless `is_sure` requires a wall that certainly belongs to no race.
         """
         column, found = flips[0].column, Counter[int]()
         known = self._walls.setdefault(column, Counter())
@@ -464,9 +465,9 @@ class Searcher:
         return next(iter(found)) if len(found) == 1 and not is_sure else None
 
     def _elsewhere(self, box: Box, flip: _Flip, kept: Sequence[float]) -> Search[_Flip | None]:
-        """Return the flip in a new context, None if none shows it.
+        """Return the flip in a new context, None if no context shows it.
 
-        Contexts keep each number of the first one with a probability of `kept`, one after another.
+        Contexts keep each number of the first one with a probability from `kept`, tried in turn.
         """
         for share in kept:
             context = self._tape.padded(flip.context)
@@ -482,7 +483,7 @@ class Searcher:
         return None
 
     def _bisected(self, flip: _Flip, hints: Iterable[int]) -> Search[int]:
-        """Return the first index above one at which the outcome changes, hints tried first."""
+        """Return the first index above the flip's `low` at which the outcome changes."""
         inside = [hint for hint in hints if flip.low < hint <= flip.high]
         if inside:
             seen = yield [flip.at(index) for hint in inside for index in (hint - 1, hint)]
@@ -515,7 +516,7 @@ class Searcher:
     def _raced(
         self, box: Box, flips: dict[int, list[_Flip]], _sample: Sample
     ) -> Search[Node | None]:
-        """Split the box by the winner of a race, the first that foretells outcomes."""
+        """Split the box by the winner of a race, the first that predicts the outcomes."""
         for first, block in self._groups(box, flips):
             read = self._read.get(block)
             for reading in readings(block) if read is None else (read,):
@@ -530,7 +531,7 @@ class Searcher:
         return None
 
     def _groups(self, box: Box, flips: dict[int, list[_Flip]]) -> list[tuple[int, RandomTensor]]:
-        """Return the first columns of possible races that make a difference, in drawn order."""
+        """Return the first columns of possible races that affect the outcome, in drawn order."""
         groups: dict[int, RandomTensor] = {}
         for column in sorted(flips):
             block = self._tape.owners[column]
@@ -546,7 +547,8 @@ class Searcher:
     def _foretells(self, box: Box, found: Clocks) -> Search[bool]:
         """Return whether only the winner matters, on fresh points beyond doubt.
 
-        On half of them all contenders are as likely to win: in an unequal race one always does.
+        On half of them all contenders are equally likely to win; in an unequal race one contender
+        nearly always wins.
         """
         points = self.points(box, 2 * _TRIALS)
         points[_TRIALS:] = [
@@ -577,7 +579,7 @@ def _is_at_end(wall: int, block: RandomTensor) -> bool:
 
 
 def unsteady(first: object, second: object) -> OpaqueRandomness:
-    """Return the error of a program that is not a function of the noise that it is fed."""
+    """Return the error of a program whose outcome is not a function of the noise that it is fed."""
     return OpaqueRandomness(
         "the program",
         f"returned {first!r} in one run and {second!r} in another with the same random numbers: it "
@@ -586,7 +588,7 @@ def unsteady(first: object, second: object) -> OpaqueRandomness:
 
 
 def forgetful(first: Sequence[RandomTensor], second: Sequence[RandomTensor]) -> OpaqueRandomness:
-    """Return the error of a program that does not draw the same numbers every time."""
+    """Return the error of a program that does not draw the same numbers in every run."""
     block = next(b for b in (*first, *second) if (b in first) != (b in second))
     reason = "drew numbers in one run but not in another with the same ones: it keeps noise"
     return OpaqueRandomness(block.operator, reason, block.source)
@@ -615,7 +617,7 @@ def law_of(node: Node) -> dict[Any, Rational]:
 
 
 def error_of(node: Node) -> Rational:
-    """Return the error of all walls and races, each as probable as its box."""
+    """Return the error of all walls and races, weighted by the probabilities of their boxes."""
     if isinstance(node, Leaf):
         return ZERO
     own = node.clocks.error if isinstance(node, Race) else node.error
@@ -630,7 +632,7 @@ def _parts(node: Wall | Race) -> list[tuple[Rational, Node]]:
 
 @dataclass(frozen=True)
 class _Foretold:
-    """Where a point ends: its leaf, the point with all races settled, and the last of these."""
+    """Leaf that a point reaches, the point with all races settled, and the last of these races."""
 
     leaf: Leaf
     settled: Point
@@ -653,12 +655,12 @@ def _foretold(node: Node, point: Point) -> _Foretold:
 
 
 def foretold(node: Node, points: Sequence[Point]) -> list[Hashable]:
-    """Return the outcomes that a tree foretells at points."""
+    """Return the outcomes that a tree predicts at points."""
     return [_foretold(node, point).leaf.outcome for point in points]
 
 
 def agrees(node: Node, point: Point, outcome: Hashable) -> bool:
-    """Return whether the outcome at a point is what the tree foretells, as far as it does."""
+    """Return whether the outcome at a point is as predicted, or the prediction is not clear."""
     found = _foretold(node, point)
     return found.leaf.outcome == outcome or not found.is_clear
 
@@ -676,7 +678,7 @@ def regrown(node: Node, old: Node, new: Node) -> Node:
 
 
 def together(searches: Sequence[Search[Found]]) -> Search[list[Found]]:
-    """Run searches side by side: what all of them ask is asked at once."""
+    """Run searches side by side, with the points of all in one request."""
     results: dict[int, Found] = {}
     asked: dict[int, list[Point]] = {}
     answers: dict[int, list[Any] | None] = dict.fromkeys(range(len(searches)))

@@ -1,18 +1,18 @@
 """Noise that a program is fed: torch's random operators, answered from a tape.
 
-A program's random numbers are *columns*, in the order in which it draws them, and a *point* has
-an index for every column: the k-th of the grid of numbers that the generator can give, all of
-which are equally likely. What an index stands for rises with it, so that whatever is
-compared with a threshold flips at one index, which is an exact probability.
+A program's random numbers are *columns*, in the order in which it draws them. A *point* has an
+index for every column: index k is the k-th of the grid of numbers that the generator can give, all
+of which are equally likely. The number rises with its index, so a comparison with a threshold flips
+at one index, which is an exact probability.
 
 * `rand`, `uniform_`: the generator's own grid, 2**24 numbers in float32 and 2**53 in float64,
-  0 included and 1 not. A half or bfloat16 number is a float32 one rounded, and 0 where that is 1.
+  including 0 but not 1. A half or bfloat16 number is a rounded float32 number, with 0 for 1.
 * `exponential_`: -log(1 - U), U in the middles of 2**53 cells, rounded to the tensor's type.
 * `bernoulli`, `multinomial`: the inverse of the distribution function at one of 2**53 numbers.
 * `randint`, `random_`: the integers themselves.
 
-Rows of a batch have chunks of their own: every random tensor must have the rows in its
-leading dimension, and then is a row's chunk what the row alone would draw.
+Each row of a batch has its own chunk: every random tensor must have the rows in its leading
+dimension, and a row's chunk is then what the row alone would draw.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ Point: TypeAlias = NDArray[numpy.int64]
 """[D]: an index for each column of the tape that was known when the point was made."""
 
 NOWHERE: Point = numpy.zeros(0, dtype=numpy.int64)
-"""Point that chooses nothing."""
+"""Point without columns, which chooses no number."""
 
 # Indices are int64.
 _MOST_NUMBERS = 2**62
@@ -53,15 +53,15 @@ _BASE_SEED = 0
 
 
 class RowsMixed(Exception):
-    """Error of a batch that does not draw for every row what the row draws alone."""
+    """Error of a batch that does not draw for every row the numbers that the row draws alone."""
 
 
 @dataclass(frozen=True, eq=False)
 class RandomTensor:
-    """The columns [first, first + width) of one random tensor, as far as it belongs to one row.
+    """Columns [first, first + width) of one random tensor, for one row.
 
     `law` is "uniform", "exponential" or "discrete", `numbers` the size of the grid. A `raced` block
-    is one of clocks, perhaps: its last dimension is the vocabulary.
+    may consist of clocks: its last dimension is the vocabulary.
     """
 
     call: int
@@ -76,9 +76,9 @@ class RandomTensor:
 
 
 class Tape:
-    """The columns of a program's noise, in the order in which they were first drawn.
+    """Columns of a program's noise, in the order in which they were first drawn.
 
-    It takes any generator, unless it is to `refuse_own`: those that a program makes.
+    It takes any generator, or, with `refuse_own`, no more than a few that are not the request's.
     """
 
     def __init__(self, vocabulary: int, *, refuse_own: bool = True) -> None:
@@ -95,16 +95,16 @@ class Tape:
 
     @property
     def form(self) -> list[tuple[object, ...]]:
-        """Return the properties common to programs with the same noise, not where they draw it."""
+        """Return the properties that programs with the same noise share; omit source lines."""
         return [
             (b.call, b.law, b.dtype, b.first, b.width, b.numbers, b.raced)
             for b in dict.fromkeys(self.owners)
         ]
 
     def meet(self, generator: torch.Generator | None, operator: str) -> None:
-        """Note the generator of a draw. Raises `OpaqueRandomness` where there is a new one a call.
+        """Note the generator of a draw. Raises `OpaqueRandomness` if every call has a new one.
 
-        The program has made it and may have seeded it, so that it does not draw anything.
+        The program then makes its generators and may seed them, so that its draws are not random.
         """
         if generator is None or generator.initial_seed() in SEEDS or not self._refuse_own:
             return
@@ -115,15 +115,15 @@ class Tape:
             raise OpaqueRandomness(operator, reason, program_line())
 
     def padded(self, point: Point) -> Point:
-        """Return the point with the indices that were fed for columns that it did not know."""
+        """Return the point, extended by the indices fed for columns unknown when it was made."""
         return numpy.concatenate([point, self._base[len(point) :]])
 
     def block(
         self, call: int, law: str, numbers: int, shape: Sequence[int], out: Tensor, operator: str
     ) -> RandomTensor:
-        """Return the block of a random tensor, whose part for one row has this shape.
+        """Return the block of a random tensor whose part for one row has this shape.
 
-        Raises `RowsMixed` for one that was never seen, if the tape is sealed.
+        Raises `RowsMixed` for a new block if the tape is sealed.
         """
         key = (call, law, numbers, out.dtype, tuple(shape))
         if key not in self._blocks:
@@ -150,7 +150,7 @@ class Tape:
 
 
 class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
-    """Answers the random operators of one run of a program, whose rows are at these points."""
+    """Mode that answers the random operators of one run of a program from a point per row."""
 
     supports_higher_order_operators = True
 
@@ -168,7 +168,10 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
         self._refused: Exception | None = None
 
     def finish(self) -> None:
-        """Raise the error raised inside of the program, which may have caught it."""
+        """Raise the error raised within the program, which may have caught it.
+
+        Raises `RowsMixed` if the run drew more or fewer tensors than earlier runs.
+        """
         if self._refused is not None:
             raise self._refused
         if self._tape.is_sealed and len(self.drawn) != self._tape.calls:
@@ -269,9 +272,10 @@ class Playback(TorchDispatchMode):  # type: ignore[no-untyped-call]  # torch is
 
 
 class Shallow:
-    """Answers the random functions of torch that one run of a program calls itself.
+    """Mode that answers the random functions of torch that one run of a program itself calls.
 
-    What operators draw of their own is not seen: for programs of which nothing is believed.
+    It does not see draws within operators, so it serves only programs whose results are not
+    trusted.
     """
 
     def __init__(self, tape: Tape, points: Sequence[Point]) -> None:
@@ -291,7 +295,7 @@ class Shallow:
         return self._playback.drawn
 
     def finish(self) -> None:
-        """Raise the error raised inside of the program, which may have caught it."""
+        """Raise the error raised within the program, which may have caught it."""
         self._playback.finish()
 
 
@@ -335,7 +339,7 @@ def clock(indices: NDArray[numpy.int64]) -> NDArray[numpy.float64]:
 
 
 def _narrow(indices: NDArray[numpy.int64], dtype: torch.dtype, operator: str) -> Tensor:
-    """Return narrow uniform numbers in rising order: float32 ones rounded, and 0 for 1."""
+    """Return narrow uniform numbers in rising order: rounded float32 numbers, 0 for 1."""
     if not rounds_uniforms(dtype):
         reason = "draws narrow noise, whose law in this release of torch is not known"
         raise OpaqueRandomness(operator, reason, program_line())
