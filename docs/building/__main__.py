@@ -1,6 +1,6 @@
 """Build the site: `python -m building`, in the folder docs.
 
-Pages are gathered and computed into docs/.pages, and made a site by MkDocs, or by Zensical.
+The build gathers and computes pages in docs/.pages; MkDocs or Zensical makes a site from them.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from building import (
 )
 from building.chapters import divided
 from building.checking import faults
+from building.descriptions import described
 from building.forms import FORMS
 from building.markdown import outlined
 from building.pages import HOUSE, filled, generated, resolved, written
@@ -52,7 +53,7 @@ _GENERATING = (
 @click.option("--pages-only", is_flag=True, help="Write the pages, make no site.")
 @click.option("--with", "maker", type=click.Choice(["mkdocs", "zensical"]), default="mkdocs")
 def main(*, pages_only: bool, maker: str) -> None:
-    """Gather the pages, compute what is computed, and make a site of them."""
+    """Gather and compute the pages, and build the site from them."""
     gather(PAGES)
     if not pages_only:
         made = subprocess.run(  # noqa: S603  # our own command
@@ -67,7 +68,7 @@ def main(*, pages_only: bool, maker: str) -> None:
 
 
 def gather(into: Path) -> None:
-    """Write all pages, and all that they lead to and load, into an empty folder."""
+    """Write all pages, and all files that they link to and load, into an empty folder."""
     shutil.rmtree(into, ignore_errors=True)
     into.mkdir(parents=True)
     vendored.build(into)
@@ -85,9 +86,11 @@ def gather(into: Path) -> None:
     pages = [part for page in pages for part in divided(page)]
     finished, files = resolved(pages)
     for page in finished:
-        # A source is shown as it stands.
-        explained = "" if page.place.startswith("source/") else glossary.abbreviations()
-        _place(into, page.place).write_text(outlined(page.text) + explained, encoding="utf-8")
+        text = outlined(page.text)
+        # A source is shown as it is.
+        if not page.place.startswith("source/"):
+            text = described(text) + glossary.abbreviations()
+        _place(into, page.place).write_text(text, encoding="utf-8")
     for place, file in files.items():
         shutil.copyfile(file, _place(into, place))
 
