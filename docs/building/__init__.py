@@ -1,1 +1,1 @@
-"""The site: what people wrote, and what the project computes, as pages."""
+"""The site: written pages, and pages computed from the project."""

@@ -1,4 +1,4 @@
-"""What the pages of the algorithms show: an example each, where its mass goes, what it costs."""
+"""Content of the pages on algorithms: worked examples, transport plans and costs."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _CLOSE_THREE = example("2/5 2/5 1/5", "1/5 2/5 2/5", drafts=2)
 
 @dataclass(frozen=True)
 class Example:
-    """The smallest instance that shows what an algorithm does, and the drafts to look at."""
+    """The smallest instance that shows the behaviour of an algorithm, and the drafts to show."""
 
     instance: Instance
     drafts: tuple[Drafts, ...]
@@ -105,7 +105,7 @@ def plan(name: str) -> str:
 
 @cache
 def flows(name: str) -> tuple[Flow, ...]:
-    """Return the joint law of what was drafted, the text of L tokens, and how much was accepted."""
+    """Return the joint law of drafts, text of L tokens, and accepted length, as flows."""
     instance, algorithm = example_of(name).instance, ALGORITHMS[name]
 
     def written(drafts: Drafts) -> Law[tuple[str, str, str]]:
@@ -172,14 +172,14 @@ def _plan_table(name: str, instance: Instance) -> str:
 
 
 def _kinds(instance: Instance) -> tuple[str, ...]:
-    """Return what may be accepted of one token or two, in words, by how many tokens it is."""
+    """Return the labels of the accepted lengths 0 to L, for L = 1 or 2."""
     if instance.length == 1:
         return ("corrected", "accepted")
     return ("none accepted", "one accepted", "both accepted")
 
 
 def _drafted(drafts: Drafts) -> str:
-    """Return drafts as a plan names them, in no order of drawing: few nodes, and all is said."""
+    """Return drafts as the name of a node in a plan; their order is ignored, for fewer nodes."""
     return " ".join(map(_digits, sorted(drafts)))
 
 
@@ -196,9 +196,9 @@ def _counted(count: int, noun: str) -> str:
 
 @dataclass(frozen=True, eq=False)
 class _Watched(Model):
-    """A model that writes down which of its rows are read, by their contexts from the start.
+    """Model that records which of its rows are read, by their contexts from the start.
 
-    It is equal to no other, so that nothing that was computed of another is used again.
+    No two instances are equal, so that no cached result of a different model is used.
     """
 
     seen: set[Path] = None  # type: ignore[assignment]  # a field after those with defaults
@@ -208,22 +208,22 @@ class _Watched(Model):
         return id(self)
 
     def __call__(self, context: Path) -> Row:
-        """Return the row, and remember that it was read."""
+        """Return the row, and record that it was read."""
         if self.seen is not None:
             self.seen.add(self.start + context)
         return super().__call__(context)
 
     def after(self, prefix: Path) -> Self:
-        """Return the model behind a prefix, which goes on writing down."""
+        """Return the model after a prefix, which continues to record."""
         model = super().after(prefix)
         return replace(model, start=self.start + prefix) if prefix else model
 
 
 @dataclass(frozen=True)
 class Reads:
-    """How many rows of a model one verification reads, at least and at most.
+    """Least and largest number of rows of a model that one verification reads.
 
-    `off` says whether any is the row of a context that is on no drafted path.
+    `off` is true if a row is read whose context is on no drafted path.
     """
 
     least: int
@@ -232,7 +232,7 @@ class Reads:
 
 
 def reads(name: str) -> tuple[Reads, Reads]:
-    """Return what an algorithm's text reads of target and draft on its example, over all runs."""
+    """Return the reads of target and draft by an algorithm on its example, over all runs."""
     instance, algorithm = example_of(name).instance, ALGORITHMS[name]
     counts: tuple[list[int], list[int]] = ([], [])
     off = [False, False]
@@ -264,7 +264,7 @@ def _watched(model: Model) -> _Watched:
 
 
 def cost(name: str) -> str:
-    """Return what an algorithm reads on its example, and the time that was measured."""
+    """Return the reads of an algorithm on its example, and its measured time."""
     found = zip(("target", "draft"), reads(name), strict=True)
     rows = [
         [which, str(own.least), str(own.most), "yes" if own.off else "no"] for which, own in found
@@ -323,7 +323,7 @@ _VERDICTS = {
 
 
 def claims(*names: str) -> str:
-    """Return claims of the ledger, by verdict. Raises `LookupError` for one that it has not."""
+    """Return claims of the ledger, by verdict. Raises `LookupError` for an unknown claim."""
     if unknown := [name for name in names if name not in CLAIMS]:
         raise LookupError(f"the ledger has no claim {', '.join(unknown)}")
     parts = []
@@ -347,7 +347,7 @@ def _decoding() -> Any:
 
 
 def fastest() -> str:
-    """Return which verifier wrote most tokens per second, by how good the draft is."""
+    """Return which verifier has the most tokens per second, by the quality of the draft."""
     found = _decoding()
     rows = []
     for sigma in found["sizes"]["sigma"]:
@@ -377,7 +377,7 @@ def fastest() -> str:
 
 
 def decoding(which: str) -> str:
-    """Return the picture of what was measured: "speed" or "efficiency"."""
+    """Return the picture of a measurement: "speed" or "efficiency"."""
     if which not in _MEASURES:
         raise LookupError(f"no picture {which!r}; known: {', '.join(_MEASURES)}")
     return shown(which, _MEASURES[which])
@@ -444,7 +444,7 @@ def _efficiency() -> str:
 
 
 def _by_token(own: Mapping[str, Mapping[float, float]], token: Mapping[float, float]) -> list[Line]:
-    """Return lines of multiples of what token verification came to, by sigma."""
+    """Return lines of multiples of the figures of token verification, by sigma."""
     lines = [Line([(0.0, 1.0), (len(token) - 1.0, 1.0)], "muted", width=1)]
     for name, by_sigma in own.items():
         ink, dashes = _LOOKS[name]

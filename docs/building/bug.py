@@ -2,7 +2,7 @@
 
     python -m building.bug
 
-run in docs, writes the pictures that the README shows.
+Run in docs, this command writes the pictures of the README.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ INSTANCE = Instance(
     Model("draft", 3, {(): rationals(("1/2", "3/8", "1/8"))}, context_free=True),
     length=1,
 )
-"""One drafted token of three. All its probabilities are exact in float32, and so is the law."""
+"""One drafted token, V = 3. All its probabilities are exact in float32, and so is the law."""
 
 
 def main() -> None:
@@ -45,13 +45,13 @@ def main() -> None:
 
 
 def files() -> Mapping[str, bytes]:
-    """Return the picture for light and for dark paper."""
+    """Return the pictures for light and for dark paper."""
     return both(PLACE, picture())
 
 
 @cache
 def code() -> str:
-    """Return the adapter of the README that has the bug."""
+    """Return the adapter with the bug from the README."""
     readme = (HOUSE / "README.md").read_text(encoding="utf-8")
     (found,) = (block.text for block in blocks(readme) if block.title == "mine.py")
     return found
@@ -89,7 +89,7 @@ def picture() -> str:
 
 
 def told() -> str:
-    """Return the picture in words."""
+    """Return the description of the picture in words."""
     written, wanted = texts()
     return "; ".join(
         f"the text {' '.join(map(str, text))} has probability {written[text]}, "
@@ -99,7 +99,7 @@ def told() -> str:
 
 
 def beside() -> str:
-    """Return the lines with the bug beside the picture."""
+    """Return the lines with the bug, followed by the picture."""
     lines = code().splitlines()
     (wrong,) = (number for number, line in enumerate(lines) if "# bug:" in line)
     around = dedent("\n".join(lines[wrong - 1 : wrong + 2]))

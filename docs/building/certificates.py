@@ -33,7 +33,7 @@ def told(certificates: Mapping[Listed, Currency]) -> str:
 
 
 def _state(found: Currency) -> str:
-    """Return the state, and which parts have changed or what was not compared."""
+    """Return the state, with the changed parts or the reason why it is unknown."""
     if found.changed:
         return f"**{found.state}**: {', '.join(found.changed)}"
     return f"{found.state}: {found.reason}" if found.reason else found.state

@@ -1,6 +1,6 @@
 """The chapter of algorithms in parts: an overview, and a page for each algorithm.
 
-The chapter is one file, which is what counts; whole it would be too long a page to read.
+The chapter is one file, which is authoritative; as one page it would be too long to read.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _PREFIX = "algorithm."
 
 
 def divided(page: Page) -> list[Page]:
-    """Return a page as it is, or in parts if it is a chapter that defines algorithms.
+    """Return a chapter that defines algorithms in parts, and any other page unchanged.
 
-    The overview comes first. It keeps the page's address and every anchor: that of an algorithm is
-    on the link to the algorithm's page. A part stands for "ORIGIN#ANCHOR", so links in other pages
-    to an anchor of the chapter's file lead to the part.
+    The overview comes first. It keeps the page's address and every anchor: the anchor of an
+    algorithm is on the link to the algorithm's page. The origin of a part is "ORIGIN#ANCHOR", so
+    links in other pages to an anchor of the chapter's file lead to the part.
     """
     if not page.origin.startswith("spec/"):
         return [page]
@@ -52,7 +52,7 @@ def divided(page: Page) -> list[Page]:
 
 
 def _above(found: Sequence[Heading], file: str) -> str:
-    """Return a line that links to the sections which apply to the last of some headings, too."""
+    """Return a line with links to the sections that also apply to the last of some headings."""
     *before, own = found
     group = next(each for each in reversed(before) if each.depth < own.depth)
     slug = group.title.lower().replace(",", "").replace(" ", "-")

@@ -1,4 +1,4 @@
-"""The site as it was made: where its links lead, and what its pages load."""
+"""Checks of the built site: the targets of its links, and the files that its pages load."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _LOADING = {"script": "src", "img": "src", "link": "href", "source": "src", "ifr
 _INLINE = frozenset({"a", "abbr", "br", "code", "del", "em", "img", "ins", "kbd", "span", "strong"})
 _VERBATIM = frozenset({"code", "pre", "script", "style", "svg", "textarea"})
 _RAW = re.compile(r"^[ \t]*\|.*\|[ \t]*$|\{:?[ \t]*[.#][a-z][\w-]*[ \t]*\}", re.M)
-"""Markdown that was not understood: a row of a table, or the class or the name of a block."""
+"""Markdown that was not rendered: a row of a table, or the class or id of a block."""
 
 _STYLED = re.compile(r"url\(['\"]?([^'\")]+)")
 
 
 @dataclass
 class _Page(HTMLParser):
-    """The anchors of a page, what it leads to, what it loads, and the Markdown that is text."""
+    """Anchors, links and loaded files of a page, and Markdown that appears as text."""
 
     anchors: set[str] = field(default_factory=set)
     leads: list[str] = field(default_factory=list)
@@ -34,7 +34,7 @@ class _Page(HTMLParser):
         super().__init__()
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note what a tag names, leads to or loads."""
+        """Record the anchors, the link and the loaded file of a tag."""
         self._turn(tag)
         if tag in _VERBATIM:
             self._verbatim.append(tag)
@@ -46,13 +46,13 @@ class _Page(HTMLParser):
             self.loads.append(given[_LOADING[tag]])
 
     def handle_endtag(self, tag: str) -> None:
-        """Note where a block, or what is shown as it stands, ends."""
+        """Record the end of a block or of verbatim text."""
         self._turn(tag)
         if self._verbatim and self._verbatim[-1] == tag:
             self._verbatim.pop()
 
     def handle_data(self, data: str) -> None:
-        """Note text, but for the words of what is shown as it stands."""
+        """Record text, replacing verbatim text."""
         self._text.append("..." if self._verbatim else data)
 
     def _turn(self, tag: str) -> None:
@@ -64,8 +64,8 @@ class _Page(HTMLParser):
 def faults(site: Path) -> Iterator[str]:
     """Yield the faults of the pages of a site, in words.
 
-    A link or an anchor leads nowhere, something is loaded from elsewhere, or Markdown is shown as
-    text: the row of a table, or the class of a block.
+    A fault is a link or an anchor without a target, a file that is loaded from elsewhere, or
+    Markdown that appears as text: the row of a table, or the class of a block.
     """
     # The page for what is not found has links that start at the root of a server.
     pages = {

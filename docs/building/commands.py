@@ -1,4 +1,4 @@
-"""The command line and its documents, from the commands and the schemas themselves."""
+"""Pages of the command line and its documents, from the commands and the schemas themselves."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def pages() -> Mapping[str, str]:
 
 
 def files() -> Mapping[str, bytes]:
-    """Return the schemas, as they are."""
+    """Return the schemas, unchanged."""
     return {f"schemas/{file.name}": file.read_bytes() for file in schema_files()}
 
 

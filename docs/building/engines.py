@@ -1,6 +1,6 @@
 """The matrix of engines: its page's dashboard, its feed, and a badge for every row.
 
-The feed has all that the dashboard shows, and the dashboard shows nothing else.
+The feed contains all data of the dashboard, and no other data.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ def dashboard() -> str:
 
 
 def meanings() -> str:
-    """Return the states of a row and what they mean, as a definition list in Markdown."""
+    """Return the states of a row and their meanings, as a definition list in Markdown."""
     return "\n\n".join(f"{name}\n:   {meaning}" for name, meaning in STATES.items())
 
 
@@ -101,7 +101,7 @@ def record() -> Sequence[Mapping[str, Any]]:
 
 
 def feed(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return rows of a matrix as the feed has them; it follows the schema "engines"."""
+    """Return rows of a matrix in the form of the feed, which follows the schema "engines"."""
     rows = plain(rows)
     by_method = {name: _changes(own) for name, own in _by(rows, _method).items()}
     document = {
@@ -147,12 +147,12 @@ def _row(row: Mapping[str, Any], change: str | None) -> dict[str, Any]:
 
 
 def _method(row: Mapping[str, Any]) -> str:
-    """Return the verifier of a row, whichever its version."""
+    """Return the verifier of a row, without its version."""
     return str(row["name"]).partition("@")[0]
 
 
 def _counterexample(row: Mapping[str, Any]) -> list[str]:
-    """Return the counterexample in words, where a distribution was computed that is wrong."""
+    """Return the counterexample in words, empty unless a computed distribution is wrong."""
     if not row["judged"]:
         return []
     if known := row["judged"]["counterexample"]:
@@ -163,7 +163,7 @@ def _counterexample(row: Mapping[str, Any]) -> list[str]:
 
 
 def _links(row: Mapping[str, Any]) -> dict[str, str]:
-    """Return the addresses of what belongs to a row, as they are from the root of the site."""
+    """Return the addresses of a row's documents, relative to the root of the site."""
     name, report = row["name"], row["report"]
     badge = f"engines/badges/{name}"
     links = {"row": f"engines/#row.{name}", "badge": f"{badge}.json", "picture": f"{badge}.svg"}
@@ -178,21 +178,21 @@ def _links(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _from_page(address: str) -> str:
-    """Return an address from the page of the engines, which is a folder of the site."""
+    """Return an address relative to the page of the engines, which is a folder of the site."""
     own = address.removeprefix("engines/")
     return f"../{address}" if own == address else own
 
 
 @cache
 def _example(report: str) -> str:
-    """Return the anchor of a report's example, empty where it has none."""
+    """Return the anchor of a report's example, empty if it has none."""
     text = (_MATRIX / f"reports/{report}.md").read_text(encoding="utf-8")
     titles = (each.title for each in headings(text) if "example" in each.title)
     return next(titles, "").lower().replace(" ", "-")
 
 
 def _by(rows: Sequence[Mapping[str, Any]], key: Any) -> dict[str, list[Mapping[str, Any]]]:
-    """Return the rows by a key, or by what a function makes of them, in their order."""
+    """Return the rows, in their order, grouped by a key or by the value of a function."""
     groups: dict[str, list[Mapping[str, Any]]] = {}
     for row in rows:
         groups.setdefault(key(row) if callable(key) else row[key], []).append(row)
@@ -205,7 +205,7 @@ def _lanes(row: Mapping[str, Any]) -> list[str]:
 
 
 def _changes(versions: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """Return how each version of a method differs from the one before, by the name of its row."""
+    """Return how each version of a method differs from the earlier ones, by the name of its row."""
     if len(versions) == 1:
         return {}
     first, *_ = versions
@@ -235,7 +235,7 @@ def _change(earlier: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> str
 
 
 def _fault(row: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return what tells faults apart, whoever knows of them; empty where there is no fault."""
+    """Return a value that distinguishes faults, documented or not; empty without a fault."""
     if state(row) not in BAD:
         return ()
     known = share(row)

@@ -1,6 +1,7 @@
-"""Lists that a reader can narrow: a form, and entries that say what they can be chosen by.
+"""Lists that a reader can filter: a form, and entries with values to filter by.
 
-Every entry is in the page; `assets/entries.js` shows the form and hides what is not chosen.
+The page contains every entry; `assets/entries.js` shows the form and hides entries that do not
+match.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from html import escape
 
 
 class Unchoosable(ValueError):
-    """An entry has a value that its list offers no choice for."""
+    """Error of an entry with a value that its list offers no choice for."""
 
 
 @dataclass(frozen=True)
 class Facet:
-    """A property by which entries are chosen: its name in the address, its label, its values.
+    """Property to filter entries by: its name in the address, its label, its values.
 
     `name` is one lowercase word, and so is every value.
     """
@@ -28,10 +29,10 @@ class Facet:
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """An entry of a list: a sentence as its title, its id below, and its text in Markdown.
+    """Entry of a list: a sentence as its title, its id below, and its text in Markdown.
 
-    `standing` is what a reader must know of the sentence at once, such as "refuted" or "MUST".
-    `values` has the values of the entry for every facet of its list, by the facet's name.
+    `standing` is the status of the sentence, such as "refuted" or "MUST". `values` has the values
+    of the entry for every facet of its list, by the facet's name.
     """
 
     title: str
@@ -43,12 +44,12 @@ class Entry:
 
 
 def slug(words: str) -> str:
-    """Return words as one word, as anchors and addresses have it."""
+    """Return words as one lowercase word with hyphens, as in anchors and addresses."""
     return words.lower().replace(" ", "-")
 
 
 def form(facets: Sequence[Facet], entries: Sequence[Entry]) -> str:
-    """Return the form that narrows a list; each choice says how many entries have it.
+    """Return the form that filters a list; each choice shows the number of its entries.
 
     Raises `Unchoosable` for a value of an entry that its facet does not have.
     """
@@ -83,7 +84,7 @@ def _select(facet: Facet, entries: Sequence[Entry]) -> str:
 
 
 def section(title: str, anchor: str, entries: Sequence[Entry]) -> str:
-    """Return entries below a heading, which is hidden when all of them are."""
+    """Return entries below a heading, which is hidden if all of them are."""
     return "\n\n".join(
         (
             '<section class="entries" markdown="1">',

@@ -1,4 +1,4 @@
-"""Worked examples: what the reference asks and answers, run by run, and what that comes to."""
+"""Worked examples: the reference's questions and answers, run by run, and the resulting laws."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from draftproof.reference.verifiers import (
 
 @dataclass(frozen=True)
 class Asked:
-    """A random choice of a run: what is asked, what came out, and how probable that was."""
+    """Random choice of a run: the question, the answer, and its probability."""
 
     question: str
     answer: str
@@ -43,7 +43,7 @@ class Asked:
 
 @dataclass(frozen=True)
 class Run:
-    """A run: its choices in order, what it emits, and how probable it is given the drafts."""
+    """Run: its choices in order, its emission, and its probability given the drafts."""
 
     asked: tuple[Asked, ...]
     emission: Emission
@@ -51,18 +51,18 @@ class Run:
 
 
 class Unworded(LookupError):
-    """The reference asks something that this module has no words for."""
+    """Error of a question of the reference that this module has no words for."""
 
 
 class _Recorder:
-    """A chance that hands every question on, and writes down what was asked and what came out."""
+    """Chance that passes every question on, and records questions and answers."""
 
     def __init__(self, chance: Chance) -> None:
         self._chance = chance
         self.asked: list[Asked] = []
 
     def draw(self, weights: Sequence[Rational]) -> int:
-        """Draw, and remember the draw."""
+        """Draw, and record the draw."""
         question, answers = _worded(_DRAWS, *_caller())
         answer = self._chance.draw(weights)
         share = weights[answer] / total(weights)
@@ -70,7 +70,7 @@ class _Recorder:
         return answer
 
     def coin(self, probability: Rational) -> bool:
-        """Toss, and remember the toss."""
+        """Toss, and record the toss."""
         question, _ = _worded(_COINS, *_caller())
         heads = self._chance.coin(probability)
         share = probability if heads else 1 - probability
@@ -79,19 +79,19 @@ class _Recorder:
 
 
 Seen = Mapping[str, Any]
-"""The variables of a function, and of those that called it."""
+"""The variables of a function, and of its callers."""
 
 Words = tuple[str, Callable[[int], str]]
-"""A question, and from the index of an answer its words."""
+"""A question, and a function from the index of an answer to its words."""
 
 _Question = str | Callable[[Seen], str | Words]
-"""A question, or how it follows from what is seen."""
+"""A question, or a function that makes it from the variables."""
 
 
 def _caller() -> tuple[str, Seen]:
-    """Return the function of the reference that asks, and what it and its callers have.
+    """Return the function of the reference that asks, with its variables and those of its callers.
 
-    The text that runs is looked at, and no copy of it: so the words cannot drift from what happens.
+    They are read from the running program, not from a copy, so the words follow its execution.
     """
     frame = sys._getframe(2)
     function, seen = frame.f_code.co_qualname, dict[str, Any]()
@@ -104,7 +104,7 @@ def _caller() -> tuple[str, Seen]:
 
 
 def _worded(known: Mapping[str, _Question], function: str, seen: Seen) -> Words:
-    """Return what a function of the reference asks. Raises `Unworded`."""
+    """Return the words for a question of a function of the reference. Raises `Unworded`."""
     if function not in known:
         raise Unworded(f"no words for {function}; its variables are {', '.join(sorted(seen))}")
     question = known[function]
@@ -159,7 +159,7 @@ _COINS: Mapping[str, _Question] = {
     "rule": _accept,
     "traversal.<locals>.kept": lambda at: f"keep {_tokens(at['node'])}",
 }
-"""What a coin of each function of the reference decides."""
+"""The decision of a coin, for each function of the reference."""
 
 _DRAWS: Mapping[str, _Question] = {
     "accept_or_correct": _CORRECTION,
@@ -180,11 +180,11 @@ _DRAWS: Mapping[str, _Question] = {
     "target_first.<locals>.rule": "the target draws",
     "traversal.<locals>.kept": _NEXT_TOKEN,
 }
-"""What is drawn by each function of the reference."""
+"""The object of a draw, for each function of the reference."""
 
 
 def runs(name: str, drafts: Drafts) -> list[Run]:
-    """Return all runs of an algorithm's text on given drafts of its example."""
+    """Return all runs of an algorithm on given drafts of its example."""
     instance, algorithm = example_of(name).instance, ALGORITHMS[name]
     tree = FixedTree(drafts, instance)
 
@@ -196,7 +196,7 @@ def runs(name: str, drafts: Drafts) -> list[Run]:
 
 
 def worked(name: str) -> str:
-    """Return an algorithm's example, stepped through: all that can happen on some of its drafts."""
+    """Return an algorithm's example step by step: all possible runs on some of its drafts."""
     shown = example_of(name)
     law = draft_law(shown.instance)
     rows = []
@@ -217,7 +217,7 @@ def worked(name: str) -> str:
 
 
 def _steps(found: Sequence[Run]) -> Iterator[tuple[str, str, str, str]]:
-    """Yield runs as rows of a table, those that differ in their next token alone as one."""
+    """Yield runs as rows of a table; runs that differ only in their next token share a row."""
     questions = (f"{_NEXT_TOKEN}:", f"{_CORRECTION}:")
     # A correction that is a sibling is accepted, and followed by another draw.
     goes_on = any(each.question in questions for run in found for each in run.asked[:-1])
@@ -262,7 +262,7 @@ _DRAWN = {
 
 
 def law(name: str) -> str:
-    """Return the exact law of an algorithm's example, and that of the text beside the target's."""
+    """Return the exact law of an algorithm's example, and its text's law beside the target's."""
     instance, algorithm = example_of(name).instance, ALGORITHMS[name]
     emitted = emission_law(algorithm, instance)
     seen = emitted.map(lambda emission: (emission.accepted, emission.next_token))
@@ -344,7 +344,7 @@ def values(name: str) -> str:
 
 
 def _standard(algorithm: Algorithm) -> Iterator[tuple[str, Instance]]:
-    """Yield the examples with drafts that an algorithm takes: one; or two, and three of a kind."""
+    """Yield the examples with the drafts of an algorithm: one; or two of each scheme, and three."""
     for told, one in STANDARD.items():
         if algorithm.most_drafts == 1:
             yield told, one
@@ -359,7 +359,7 @@ def _standard(algorithm: Algorithm) -> Iterator[tuple[str, Instance]]:
 
 
 def shares() -> str:
-    """Return which part of the stateless optimum each algorithm reaches with two drafts, or one."""
+    """Return each algorithm's share of the stateless optimum with two drafts, or with one."""
     rows = []
     for algorithm in ALGORITHMS.values():
         cells = []
@@ -379,7 +379,7 @@ def _optimum(instance: Instance, *, stateful: bool) -> Rational:
 
 
 def figure(value: Rational) -> str:
-    """Return a number exactly and to four digits; only the digits where exactly is unreadable."""
+    """Return a number exactly and to four digits; only to four digits if the exact form is long."""
     if value.denominator == 1:
         return str(value)
     digits = f"{float(value):.4f}"
@@ -387,7 +387,7 @@ def figure(value: Rational) -> str:
 
 
 _LONG = 10**6
-"""Where a number is long: K-SEQ's factor is rounded to a multiple of 2^-64."""
+"""Denominator from which a number is long: K-SEQ's factor is rounded to a multiple of 2^-64."""
 
 COMPUTED: Mapping[str, Callable[..., str]] = {
     "law": law,

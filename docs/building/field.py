@@ -1,4 +1,4 @@
-"""The field: every known implementation of verification, its rule, and how that is known."""
+"""The field: known implementations of verification, their rules, and how we know of each."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ RULES = {
     "none": "no verifier",
     "other": "other",
 }
-"""The rules that are none of the specification's algorithms, in words."""
+"""Names of the rules that are not algorithms of the specification, in words."""
 
 BY = {
     "run": "run here",
@@ -32,7 +32,7 @@ BY = {
     "thread": "thread read",
     "name": "not read",
 }
-"""How something is known, in words."""
+"""Bases of knowledge about an implementation, in words."""
 
 _FACETS = (
     Facet("rule", "Rule", {name: each.title for name, each in ALGORITHMS.items()} | RULES),
@@ -94,7 +94,7 @@ def _names(each: Mapping[str, Any]) -> list[str]:
 
 
 def _verdicts() -> dict[str, str]:
-    """Return what rows of the matrix and whole engines came to, in words, by name."""
+    """Return the outcomes of rows of the matrix and of whole engines in words, by name."""
     whole = json.loads((_ADAPTERS / "whole" / "record.json").read_text(encoding="utf-8"))
     said = {}
     for row in record():

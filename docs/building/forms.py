@@ -1,4 +1,4 @@
-"""What a paragraph can be computed as. Each form takes words and returns Markdown."""
+"""Forms of computed paragraphs. Each form takes words and returns Markdown."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from draftproof.reference.verifiers import ALGORITHMS
 
 
 def definition(name: str) -> str:
-    """Return the text that defines an algorithm, or what else a module of the reference defines.
+    """Return the source that defines an algorithm, or the definitions of a module of the reference.
 
     `name` is an algorithm, or a module below `draftproof.reference` with or without one of its
     functions, such as "optimum.acceptance_rate" or "rows:excess". Raises `LookupError`.
@@ -46,14 +46,14 @@ FORMULAS = {**LAWS, **SUITE}
 
 
 def formula(name: str) -> str:
-    """Return a displayed formula, which is checked against the reference. Raises `LookupError`."""
+    """Return a displayed formula; formulas are checked against the code. Raises `LookupError`."""
     if name not in FORMULAS:
         raise LookupError(f"no formula {name!r}; known: {', '.join(sorted(FORMULAS))}")
     return f"$$\n{latex(FORMULAS[name])}\n$$"
 
 
 def overview(name: str) -> str:
-    """Return the table `name`. Raises `LookupError`."""
+    """Return the table of this name. Raises `LookupError` for an unknown name."""
     if name not in _TABLES:
         raise LookupError(f"no table {name!r}; known: {', '.join(_TABLES)}")
     return _TABLES[name]()

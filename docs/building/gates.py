@@ -1,9 +1,9 @@
-"""Faults behind gates, and what becomes of each: recorded in docs/data/gates.json.
+"""Faults behind gates and the fate of each, as recorded in docs/data/gates.json.
 
     python -m building.gates
 
-run in docs, judges every fault behind every gate in each mode and writes the record anew, which
-takes an hour; the page is made from the record alone.
+Run in docs, this command judges every fault behind every gate in each mode and replaces the record,
+which takes an hour. The page needs only the record.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ KILLED, REFUSED, SURVIVED = "killed", "refused", "survived"
 
 
 def main() -> None:
-    """Judge all and write the record."""
+    """Judge all faults behind all gates, and write the record."""
     record = {mode: fates(mode) for mode in MODES}
     RECORD.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
 
@@ -47,7 +47,7 @@ def fates(mode: str) -> dict[str, dict[str, str]]:
 
 
 def fate(name: str, mode: str) -> str:
-    """Return what a campaign makes of a gated verifier, by what is asked behind its gate."""
+    """Return the fate of a gated verifier in a campaign, by the requirement that tests its gate."""
     made = FAMILY[name]
     program, asked_by = program_of(made()), made.gate.asked_by
     verdicts: set[str] = set()
@@ -82,7 +82,7 @@ def _cell(fault: str, gate: str, record: Mapping[str, Mapping[str, str]]) -> str
 
 
 def faults_told() -> str:
-    """Return the base faults, one in a line."""
+    """Return the base faults as a table, one per line."""
     return table(["fault", "what it does"], [[f"`{each.id}`", f"{each.what}."] for each in FAULTS])
 
 

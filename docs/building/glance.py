@@ -1,4 +1,4 @@
-"""The matrix at a glance: the states of its rows counted, as a strip of cells."""
+"""The matrix at a glance: its rows as a strip of cells, and their number by state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def counted(every: Iterable[Row]) -> dict[str, int]:
 
 
 def strip() -> str:
-    """Return the matrix as a strip: one cell a row, a group of cells an engine, then its legend."""
+    """Return the matrix as a strip: a cell per row, a group of cells per engine, and a legend."""
     engines: dict[str, list[Row]] = {}
     for row in record():
         engines.setdefault(row["engine"], []).append(row)

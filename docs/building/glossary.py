@@ -20,18 +20,18 @@ TERMS = {
     "total variation": "total variation",
     "TV": "total variation",
 }
-"""Each word that is explained where it is read, and the term by which the chapter defines it.
+"""Words that every page explains, each with the term that the chapter defines.
 
-Words that every sentence has, such as target and draft, are left out.
+Words of nearly every sentence, such as target and draft, are left out.
 """
 
 
 class Undefined(LookupError):
-    """The chapter has no sentence that defines a term."""
+    """Error of a term without a defining sentence in the chapter."""
 
 
 def definition(term: str) -> str:
-    """Return the sentence of the chapter that has the term in italics. Raises `Undefined`."""
+    """Return the chapter's sentence with the term in italics. Raises `Undefined`."""
     for sentence in _sentences():
         if f"*{term}*" in sentence:
             return re.sub(r"[*`]", "", sentence)
@@ -40,7 +40,7 @@ def definition(term: str) -> str:
 
 @cache
 def abbreviations() -> str:
-    """Return the Markdown that explains the terms on a page that it is appended to."""
+    """Return the Markdown that, at the end of a page, explains the terms on it."""
     lines = (f"*[{shown}]: {definition(term)}" for shown, term in TERMS.items())
     return "\n\n" + "\n".join(lines) + "\n"
 

@@ -1,4 +1,4 @@
-"""Formulas in LaTeX, from the text that is held against the reference and the suite."""
+"""Formulas in LaTeX, from the text that is checked against the reference and the suite."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from formulas.formula import Formula
 
 
 def latex(formula: Formula) -> str:
-    """Return a formula as it is displayed."""
+    """Return a displayed formula in LaTeX."""
     notation = {**NOTATION, **formula.notation}
     shown = [_printed(line, notation) for line in (*formula.lines, *formula.given)]
     if formula.bound:
@@ -38,7 +38,7 @@ NOTATION: Mapping[str, str] = {
     "rho": r"\rho",
     "sqrt": r"\sqrt{#1}",
 }
-"""How names are printed: a call's arguments stand for #1 and #2."""
+"""LaTeX of names; #1 and #2 are replaced by the arguments of a call."""
 
 RANGES: Mapping[str, str] = {
     "V": "#0",
@@ -51,7 +51,7 @@ RANGES: Mapping[str, str] = {
     "subsets": r"#0 \subseteq V",
     "texts": r"#0 \in V^{#1}",
 }
-"""How that is printed which a sum runs over: what runs stands for #0."""
+"""LaTeX of the ranges of sums; #0 is replaced by the running variable."""
 
 _SIGNS = {
     ast.Eq: "=",
@@ -65,13 +65,13 @@ _SIGNS = {
 }
 
 _SUM, _PRODUCT, _POWER, _ATOM = range(1, 5)
-"""How tightly a term holds together."""
+"""Precedence of a term's outermost operator, loosest first."""
 
 _LARGE = {"sum": r"\sum", "prod": r"\prod", "min": r"\min", "max": r"\max"}
 
 
 def _printed(line: str, notation: Mapping[str, str]) -> str:
-    """Return an equation in LaTeX, aligned at its first sign."""
+    """Return an equation in LaTeX, aligned at its first relation."""
     tree = ast.parse(line, mode="eval").body
     if not isinstance(tree, ast.Compare):
         raise ValueError(f"a formula is an equation or a bound, got {line!r}")
@@ -87,7 +87,7 @@ def _compared(tree: ast.Compare, notation: Mapping[str, str], mark: str = "") ->
 
 
 def _tex(tree: ast.expr, notation: Mapping[str, str], within: int = 0) -> str:
-    """Return a term in LaTeX, in parentheses where it holds together less tightly than it must."""
+    """Return a term in LaTeX, in parentheses if its precedence is below `within`."""
     text, tightness = _term(tree, notation)
     return text if tightness >= within else rf"\left({text}\right)"
 
@@ -180,7 +180,7 @@ def _called(tree: ast.Call, notation: Mapping[str, str]) -> tuple[str, int]:
 
 
 def _over(sign: str, terms: ast.GeneratorExp, notation: Mapping[str, str]) -> str:
-    """Return a sum, or what is like one, of all terms that there are."""
+    """Return a sum, product, minimum or maximum over all terms."""
     signs = [_ranging(sign, each, notation) for each in terms.generators]
     return f"{' '.join(signs)} {_tex(terms.elt, notation, _PRODUCT)}"
 

@@ -76,7 +76,7 @@ def _facets() -> list[Facet]:
 
 
 def papers_of(claim: Claim) -> list[str]:
-    """Return where a claim comes from: numbers of arXiv, repositories of GitHub, or "draftproof".
+    """Return the sources of a claim: arXiv numbers, GitHub repositories, or "draftproof".
 
     Raises `ValueError` for a source that names none of them.
     """
@@ -90,7 +90,7 @@ def papers_of(claim: Claim) -> list[str]:
 
 
 def _order(paper: str) -> tuple[bool, bool, str]:
-    """Return the place of a source in the list: articles by their number, then code, then ours."""
+    """Return the sort key of a source: arXiv numbers first, then repositories, then our own."""
     return paper == _OURS, "/" in paper, paper.casefold()
 
 
@@ -102,7 +102,7 @@ def _named(paper: str) -> str:
 
 @cache
 def _algorithms() -> Mapping[str, Sequence[str]]:
-    """Return of each claim the algorithms whose pages in the explanation tell it."""
+    """Return, for each claim, the algorithms whose pages in the explanation show it."""
     found: dict[str, list[str]] = {name: [] for name in CLAIMS}
     for algorithm in ALGORITHMS:
         page = (_EXPLANATION / f"{algorithm}.md").read_text(encoding="utf-8")
@@ -152,7 +152,7 @@ def _entry(claim: Claim) -> Entry:
 
 
 def _cited(source: str) -> str:
-    """Return a source with links to what it names."""
+    """Return a source with links to the articles and repositories that it names."""
 
     def linked(match: re.Match[str]) -> str:
         if match[1]:
@@ -163,7 +163,7 @@ def _cited(source: str) -> str:
 
 
 def _examined(claim: Claim) -> str:
-    """Return what was examined, and how much of it; a proof by cells examines no instances."""
+    """Return the examined instances and their scope; for a proof by cells, the scope alone."""
     if claim.evidence is Verdict.PROVED:
         return flat(claim.scope)
     count = claim.recorded.instances

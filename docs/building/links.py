@@ -1,4 +1,4 @@
-"""Links as the pages have them: to files of the checkout, and to where a fault was met."""
+"""Links in pages: to files of the checkout, and to reports of a fault."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ import re
 from draftproof.conformance.report.markdown import in_line
 
 OURS = "draftproof"
-"""The source of a mutant that was thought of, and not met."""
+"""Source of an invented mutant, which nobody has reported."""
 
 
 def source_link(path: str, name: str = "") -> str:
-    """Return the target of a link to a file, or to what the file defines under a name."""
+    """Return the target of a link to a file, or to the definition of a name in it."""
     return f"repo:{path}#{name}" if name else f"repo:{path}"
 
 
 def met_in(source: str) -> str:
-    """Return where a fault was met, as a link where it has an address."""
+    """Return the source of a fault, as a link if it has an address."""
     thread = re.fullmatch(r"https://github\.com/([\w.-]+/[\w.-]+)/(?:issues|pull)/(\d+)", source)
     if thread:
         return f"[{thread[1]}#{thread[2]}]({source})"

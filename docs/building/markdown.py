@@ -1,4 +1,4 @@
-"""Markdown as the pages have it: headings with anchors, links, and paragraphs that are computed."""
+"""Markdown of the pages: headings with anchors, links, and computed paragraphs."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ _HEADING = re.compile(r"^(?P<marks>#{1,6}) (?P<title>.+?)(?: \{ ?#(?P<anchor>[\w
 
 
 class Uncomputable(LookupError):
-    """A page asks for something to be computed that there is no form for."""
+    """Error of a computed paragraph whose form is unknown."""
 
 
 class UnevenTable(ValueError):
-    """A table has a row, or sides, for other columns than those of its heading."""
+    """Error of a table whose rows or alignments do not match the columns of its heading."""
 
 
 @dataclass(frozen=True)
 class Link:
-    """A link: what it shows, its title, and where it leads: a place, an anchor, or both."""
+    """Link: its text, its title, and its target: a place, an anchor, or both."""
 
     text: str
     target: str
@@ -45,7 +45,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Heading:
-    """A heading: its depth, its title, and the anchor that it names, if it does."""
+    """Heading: its depth, its title, and its anchor, empty if it names none."""
 
     depth: int
     title: str
@@ -55,7 +55,7 @@ class Heading:
 
 
 def prose(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the parts of a text in order, and of each whether it is prose, not a block of code."""
+    """Yield the parts of a text in order, each with True for prose, False for a block of code."""
     part, fence = "", ""
     for line in text.splitlines(keepends=True):
         mark = _FENCE.match(line)
@@ -89,10 +89,10 @@ def headings(text: str) -> list[Heading]:
 
 
 def outlined(text: str) -> str:
-    """Return the text with headings that skip no level below the one that they stand under.
+    """Return the text with headings that skip no level below the one above them.
 
-    Chapters write every requirement at one depth, with a section above it or without; readers that
-    go from heading to heading need every level.
+    Chapters write every requirement at the same depth, with or without a section above it; people
+    who navigate by headings need every level.
     """
     above: list[int] = []
     done, last = "", 0
@@ -107,7 +107,7 @@ def outlined(text: str) -> str:
 
 
 def title(text: str) -> str:
-    """Return the first heading's title. Raises `ValueError` where there is none."""
+    """Return the first heading's title. Raises `ValueError` if there is none."""
     first = next(iter(headings(text)), None)
     if first is None:
         raise ValueError(f"a page has no heading: {text[:60]!r}")
@@ -115,7 +115,7 @@ def title(text: str) -> str:
 
 
 def relinked(text: str, changed: Callable[[Link], Link | str]) -> str:
-    """Return the text with every link outside of code as `changed` gives it."""
+    """Return the text with every link outside of code replaced by the result of `changed`."""
 
     def one(match: re.Match[str]) -> str:
         if match["code"]:
@@ -127,11 +127,10 @@ def relinked(text: str, changed: Callable[[Link], Link | str]) -> str:
 
 
 def computed(text: str, forms: dict[str, Callable[..., str]]) -> str:
-    """Return the text with every computed paragraph replaced by what its form makes of its words.
+    """Return the text with every computed paragraph replaced by the result of its form.
 
-    A paragraph is computed if it is one link with a title such as "computed: definition block":
-    where it is read as it stands, the link leads to the source. Raises `Uncomputable` for a form
-    that there is not.
+    A computed paragraph is a single link with a title such as "computed: definition block"; in the
+    source, the link leads to the code. Raises `Uncomputable` for an unknown form.
     """
 
     def one(match: re.Match[str]) -> str:
@@ -147,7 +146,7 @@ def computed(text: str, forms: dict[str, Callable[..., str]]) -> str:
 
 
 def fenced(code: str, language: str, *, options: str = "") -> str:
-    """Return code as a block, in a fence that is longer than any in it."""
+    """Return code as a block, in a fence longer than any fence in the code."""
     return markdown.fenced(code.rstrip(), f"{language} {options}".strip())
 
 
@@ -162,10 +161,10 @@ def cell(text: str) -> str:
 
 
 def table(head: list[str], rows: list[list[str]], *, align: str = "") -> str:
-    """Return a table. `align` has a letter for each column, "r" for numbers and "l" for words.
+    """Return a table. `align` has a letter per column, "r" for numbers and "l" for words.
 
-    Columns beyond `align` are words. Raises `UnevenTable` for more letters than columns, and for a
-    row that has more or fewer cells than the heading.
+    Columns beyond `align` hold words. Raises `UnevenTable` for more letters than columns, and for a
+    row with more or fewer cells than the heading.
     """
     # Markdown shows an uneven rule as raw text, and drops or adds cells of an uneven row, silently.
     if len(align) > len(head):

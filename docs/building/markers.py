@@ -1,9 +1,9 @@
-"""Which tests show which requirements: the markers of the tests, read without running anything.
+"""Markers of the tests: which tests show which requirements, read without running anything.
 
-A test, a class of tests or a module says so with `pytest.mark.requirement("law.lossless", ...)`. A
-test of a verifier's judgement names what it shows to be judged rightly, a test of our own verifiers
-what it shows them to keep. One that runs everything against everything names nothing: it would
-hide that a requirement has lost its own tests.
+A test, a class of tests or a module is marked with `pytest.mark.requirement("law.lossless", ...)`.
+A test of the suite names the requirement whose judgement it checks; a test of our own verifiers
+names the requirement that they satisfy. A test that runs everything against everything names
+nothing: it would hide that a requirement has lost its own tests.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ ROOMS = ("spec", "reference", "conformance", "adapters", "docs")
 
 
 class UnknownRequirement(ValueError):
-    """Something names a requirement that no chapter states."""
+    """Error of an id that is not a requirement of any chapter."""
 
 
 class UnreadableMarker(ValueError):
-    """A marker that says nothing, or nothing that can be read without running it."""
+    """Error of a marker without ids, or with ids that cannot be read without running it."""
 
 
 def marked_tests(root: Path, known: Collection[str]) -> dict[str, tuple[str, ...]]:
@@ -41,13 +41,13 @@ def marked_tests(root: Path, known: Collection[str]) -> dict[str, tuple[str, ...
 
 
 def require_known(identity: str, known: Collection[str], where: str) -> None:
-    """Raise `UnknownRequirement`, which says where, for an id that is not known."""
+    """Raise `UnknownRequirement` for an unknown id; the message says `where` it is named."""
     if identity not in known:
         raise UnknownRequirement(f"{where} names {identity!r}; known: {', '.join(known)}")
 
 
 def _marked(module: ast.Module, path: str) -> Iterator[tuple[str, str]]:
-    """Yield the tests of a module, each with every id that it names."""
+    """Yield the tests of a module, each paired with every id that it names."""
     read: set[ast.AST] = set()
 
     def ids(markers: list[ast.expr]) -> list[str]:
@@ -75,7 +75,7 @@ def _marked(module: ast.Module, path: str) -> Iterator[tuple[str, str]]:
 
 
 def _of_all(node: ast.stmt) -> list[ast.expr]:
-    """Return the markers that a statement gives to all tests beside it."""
+    """Return the markers that a statement gives to all tests in the same block."""
     if not isinstance(node, ast.Assign) or [ast.unparse(t) for t in node.targets] != ["pytestmark"]:
         return []
     return node.value.elts if isinstance(node.value, (ast.List, ast.Tuple)) else [node.value]

@@ -1,4 +1,4 @@
-"""The pages of the site: written ones, the specification's, and the ones that are computed."""
+"""The pages of the site: written pages, the specification's chapters, and computed pages."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from building import sources
 from building.markdown import Link, computed, headings, relinked
 
 HOUSE = Path(__file__).parents[2]
-"""The checkout."""
+"""The root of the checkout."""
 
 
 class BrokenLink(LookupError):
-    """Pages lead nowhere: the message says, line by line, which page, which link and why."""
+    """Error of broken links; each line of the message has the page, the link and the reason."""
 
 
 @dataclass(frozen=True)
 class Page:
-    """A page: its place below the site's root, its Markdown, and where its relative links start.
+    """Page: its place below the site's root, its Markdown, and the start of its relative links.
 
-    `origin` is the file in the checkout, as a path of its own, or what stands for one; of a part of
-    a file it ends with "#" and the anchor where the part begins.
+    `origin` is the path of its file in the checkout, or a path in place of one; the origin of a
+    part of a file ends with "#" and the anchor at which the part begins.
     """
 
     place: str
@@ -32,7 +32,7 @@ class Page:
 
 
 def written() -> list[Page]:
-    """Return the pages that are in the checkout: those of docs/pages, chapters, and reports."""
+    """Return the pages in the checkout: docs/pages, chapters, reports and some READMEs."""
     origins = {
         **{
             file: file.relative_to(HOUSE / "docs/pages") for file in _under("docs/pages", "**/*.md")
@@ -57,21 +57,21 @@ def written() -> list[Page]:
 
 
 def generated(pages: Mapping[str, str]) -> list[Page]:
-    """Return computed pages, which link as if they lay in docs/pages."""
+    """Return computed pages, whose links are relative to docs/pages."""
     return [Page(place, text, f"docs/pages/{place}") for place, text in pages.items()]
 
 
 def filled(page: Page, forms: dict[str, Callable[..., str]]) -> Page:
-    """Return the page with its computed paragraphs."""
+    """Return the page with its computed paragraphs filled in."""
     return replace(page, text=computed(page.text, forms))
 
 
 def resolved(pages: Iterable[Page]) -> tuple[list[Page], dict[str, Path]]:
-    """Return the pages with links that hold on the site, and the files that they lead to.
+    """Return the pages with links that work on the site, and the files that they lead to.
 
     A link may lead to another page, to a file of the checkout (by its relative path, or as
-    "repo:PATH", with "#NAME" for what is defined there), or to an anchor that any page names.
-    What is read as text becomes a page below source/. Raises `BrokenLink`.
+    "repo:PATH", with "#NAME" for a definition in it), or to an anchor of any page. Files of text
+    become pages below source/. Raises `BrokenLink`.
     """
     site = _Site({page.place: page for page in pages})
     for page in site.pages.values():
@@ -90,7 +90,7 @@ def resolved(pages: Iterable[Page]) -> tuple[list[Page], dict[str, Path]]:
 
 
 class _Site:
-    """What links can lead to, which grows as they lead to sources."""
+    """Possible targets of links; links to sources add pages and files."""
 
     def __init__(self, pages: dict[str, Page]) -> None:
         self.pages = pages
@@ -100,7 +100,7 @@ class _Site:
         self.broken: list[str] = []
 
     def led(self, page: Page, link: Link) -> Link:
-        """Return the link as it holds on the site."""
+        """Return the link in the form that works on the site."""
         if "://" in link.target or link.target.startswith("mailto:"):
             return link
         if not link.target:

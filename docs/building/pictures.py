@@ -1,7 +1,8 @@
-"""Pictures: SVG for light paper and for dark, the same bytes for the same figures.
+"""Pictures: SVG for light and for dark paper, with the same bytes for the same figures.
 
-A picture is written with the names of its inks in place of colours, and made twice. It is as wide
-as a phone, so that its letters keep their size there, and stands on the paper of the page.
+A picture is written once with the names of its inks in place of colours, and is then coloured
+twice. It is as wide as a phone, so that its letters keep their size there, and its background is
+that of the page.
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ INKS = {
     "blue": ("#2f6297", "#8db9e8"),
     "plum": ("#7a4a86", "#cba0d6"),
 }
-"""Every ink on light paper, and on dark."""
+"""Colours of every ink, on light and on dark paper."""
 
 SHADES = ("light", "dark")
 
 WIDTH = 360
 _SHOWN = 500
-"""How wide a picture is drawn, and how wide it is shown where there is room, in units."""
+"""Width at which a picture is shown if there is room, in units; it is drawn at `WIDTH`."""
 
 _FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Arial, sans-serif"
 
 
 def both(place: str, picture: str) -> dict[str, bytes]:
-    """Return a picture as its two files, by their places."""
+    """Return the two files of a picture, by their places."""
     return {f"{place}-{shade}.svg": shaded(picture, shade).encode() for shade in SHADES}
 
 
 def shown(place: str, alt: str) -> str:
-    """Return Markdown that shows the file that fits the page's paper."""
+    """Return Markdown that shows the file for the page's paper."""
     told = alt.replace("[", "(").replace("]", ")")
     return "\n".join(f"![{told}]({place}-{shade}.svg#only-{shade})" for shade in SHADES)
 
@@ -60,7 +61,7 @@ def shaded(picture: str, shade: str) -> str:
 
 @dataclass(frozen=True)
 class Flow:
-    """A mass that goes from a node on the left to one on the right; `kind` decides its ink."""
+    """Mass that flows from a node on the left to a node on the right; `kind` selects its ink."""
 
     start: str
     end: str
@@ -70,7 +71,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class _Node:
-    """A node: its name, its mass, and where it begins."""
+    """Node: its name, its mass, and the position of its top."""
 
     name: str
     mass: Rational
@@ -86,16 +87,16 @@ class _Node:
 
 
 _HEIGHT = 250
-"""The height of a mass of one."""
+"""Height of a mass of one, in units."""
 
 _PITCH = 15
-"""The middles of two nodes are this far apart, or their names would touch."""
+"""Smallest distance between the middles of two nodes, so that their names do not touch."""
 
 _GAP = 5
 _BAR = 5
 _LEFT, _RIGHT, _TOP = 92, 296, 64
 _LEGIBLE = 11
-"""A flow that is thinner than this has no room for its mass."""
+"""Thickness below which a flow has no room for its mass."""
 
 
 def transport(
@@ -106,10 +107,10 @@ def transport(
     told: str,
     headings: tuple[str, str],
 ) -> str:
-    """Return flows between two columns of nodes, as high as they are heavy.
+    """Return flows between two columns of nodes, with heights in proportion to their masses.
 
-    Nodes come in the order of their names, flows in that of their nodes; `inks` has the ink of
-    every kind, in the order of the legend. A mass is written exactly where there is room for it.
+    Nodes are in the order of their names, flows in the order of their nodes; `inks` has the ink of
+    every kind, in the order of the legend. A mass is written exactly if there is room for it.
     """
     kinds = list(inks)
     starts, ends = _centred(
@@ -154,7 +155,7 @@ def _column(flows: Sequence[Flow], names: Sequence[str]) -> dict[str, _Node]:
 
 
 def _centred(*columns: Mapping[str, _Node]) -> list[dict[str, _Node]]:
-    """Return columns with their middles at one height."""
+    """Return columns whose middles are at the same height."""
     lows = [max(node.bottom for node in column.values()) for column in columns]
     return [
         {n: replace(node, top=node.top + (max(lows) - low) / 2) for n, node in column.items()}
@@ -165,7 +166,7 @@ def _centred(*columns: Mapping[str, _Node]) -> list[dict[str, _Node]]:
 def _places(
     order: Sequence[Flow], nodes: Mapping[str, _Node], names: Sequence[str]
 ) -> dict[Flow, float]:
-    """Return where each flow begins on its node, those before it standing above it."""
+    """Return the top of each flow on its node, below the flows that precede it."""
     places: dict[Flow, float] = {}
     filled = {name: node.top for name, node in nodes.items()}
     for flow, name in zip(order, names, strict=True):
@@ -202,9 +203,9 @@ def _bars(nodes: Mapping[str, _Node], x: float, *, anchor: str) -> Iterator[str]
 
 @dataclass(frozen=True)
 class Line:
-    """A line of points (x, y), in an ink; `dashes` as SVG has them, none for a whole line.
+    """Line of points (x, y), in an ink; `dashes` are SVG's, empty for a solid line.
 
-    One with a `name` has it written beside its end.
+    A `name` is written beside the end of the line.
     """
 
     points: Sequence[tuple[float, float]]
@@ -216,9 +217,9 @@ class Line:
 
 @dataclass(frozen=True)
 class Axis:
-    """An axis from `low` to `high`, with the names of its ticks.
+    """Axis from `low` to `high`, with the names of its ticks.
 
-    A logarithmic one counts in logarithms, and so do the points that are drawn on it.
+    A logarithmic axis and its points have logarithms as values.
     """
 
     low: float
@@ -227,7 +228,7 @@ class Axis:
     name: str = ""
 
     def share(self, value: float) -> float:
-        """Return how far along the axis a value is, from 0 to 1."""
+        """Return the position of a value along the axis, from 0 to 1."""
         return (value - self.low) / (self.high - self.low)
 
 
@@ -238,7 +239,7 @@ def powers(low: float, high: float, *, step: int = 1, name: str = "") -> Axis:
 
 
 def power_of_ten(exponent: int) -> str:
-    """Return 10**exponent as it is written."""
+    """Return 10**exponent in print."""
     small = {0: "1", 1: "10", 2: "100", 3: "1000"}
     return small.get(exponent, raised(exponent))
 
@@ -254,10 +255,10 @@ class Panel:
 
 
 _ROOM = 40, 12
-"""What a panel leaves free on its left and on its right."""
+"""Free space of a panel on its left and on its right."""
 
 _LETTER = 12.5
-"""The height of a name beside a line."""
+"""Height of a name beside a line."""
 
 
 def panels(
@@ -273,7 +274,7 @@ def panels(
 ) -> str:
     """Return panels one above the other, all over the same axes, under one legend.
 
-    Each is `each` units high, and leaves `names` units free for the names of its lines.
+    Each panel is `each` units high, and has `names` units of space for the names of its lines.
     """
     legend = legend or {}
     parts = list(_lines_legend(legend))
@@ -344,13 +345,13 @@ def _lines_legend(legend: Mapping[str, Line]) -> Iterator[str]:
 
 _PER_BAR = 22
 _BARS = 46, 262
-"""Where bars begin, and where the longest one ends."""
+"""Start of all bars, and end of the longest bar."""
 
 
 def bars(
     drawn: Mapping[str, tuple[Rational, Rational]], *, names: tuple[str, str], title: str, told: str
 ) -> str:
-    """Return a bar for each name: its first weight, in the outline of its second.
+    """Return a bar for each name: the first weight is filled, the second is an outline.
 
     `names` are those of the two kinds of weights, for the legend. Weights that differ are written.
     """
@@ -447,5 +448,5 @@ def _svg(parts: Sequence[str], *, height: float, title: str, told: str) -> str:
 
 
 def _n(value: float) -> str:
-    """Return a coordinate in hundredths, which all machines round alike."""
+    """Return a coordinate in hundredths, which is the same on all machines."""
     return f"{value:.2f}".rstrip("0").rstrip(".")

@@ -1,7 +1,7 @@
-"""What the playground loads: Python for the browser, what the reference imports, the reference.
+"""Files of the playground: Python for the browser, packages for the reference, the reference.
 
-All of it is copied or made here, so that no request leaves the page. Beside every part that others
-wrote stands its licence.
+All files are copied or made here, so that no request leaves the page. Every third-party part has
+its licence beside it.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _TOLD_BY = (
     "story/bars.mjs",
     "story/story.mjs",
 )
-"""The modules of the story, each after those that it imports."""
+"""The modules of the story, each after the modules that it imports."""
 
 _IMPORT = re.compile(r"^import [^;]*;\n", re.M)
 _EXPORT = re.compile(r"^export ", re.M)
@@ -68,7 +68,7 @@ _LONGEST = 60_000
 
 
 def build(site_pages: Path) -> None:
-    """Write below playground/ all that the page loads. Raises `NotInstalled`."""
+    """Write all files that the page loads below playground/. Raises `NotInstalled`."""
     into = site_pages / "playground"
     shutil.rmtree(into, ignore_errors=True)
     (into / "vendor/pyodide").mkdir(parents=True)
@@ -91,7 +91,7 @@ def build(site_pages: Path) -> None:
 def story_script() -> str:
     """Return the story, its modules and its data, as one plain script.
 
-    A browser loads no module and no data from a page that is opened as a file.
+    If a page is opened as a file, the browser loads no modules and no data for it.
     """
     modules = [(_SOURCES / name).read_text(encoding="utf-8") for name in _TOLD_BY]
     joined = "\n".join(_EXPORT.sub("", _IMPORT.sub("", module)) for module in modules)
@@ -101,7 +101,7 @@ def story_script() -> str:
 
 
 def story_instance() -> dict[str, Any]:
-    """Return the instance of the story as the reference reads it: a row for every context."""
+    """Return the instance of the story in the form of the reference: a row for every context."""
     story = json.loads(STORY.read_text(encoding="utf-8"))
     words, length = story["words"], story["length"]
 
@@ -148,7 +148,7 @@ def _copy_package(package: Distribution, into: Path) -> None:
 
 
 def _compiled(name: str, files: dict[str, bytes]) -> Path:
-    """Return a zip of the files, Python's compiled for the browser's; it is kept by its content."""
+    """Return a zip of the files, with Python compiled for the browser, cached by content."""
     version = json.loads((_PYODIDE / "package.json").read_text(encoding="utf-8"))["version"]
     digest = sha256(version.encode() + (_SOURCES / "compile.mjs").read_bytes())
     for path, content in sorted(files.items()):
@@ -170,7 +170,7 @@ def _compiled(name: str, files: dict[str, bytes]) -> Path:
 
 
 def _reference() -> Iterable[tuple[str, bytes]]:
-    """Yield the reference, unchanged, and what makes it answer the page."""
+    """Yield the reference, unchanged, and the modules that connect it to the page."""
     root = HOUSE / "reference"
     for file in sorted(root.glob("draftproof/**/*.py")):
         yield file.relative_to(root).as_posix(), file.read_bytes()
@@ -187,7 +187,7 @@ def _zip(place: Path, files: Iterable[tuple[str, bytes]]) -> None:
 
 @cache
 def _examples() -> list[dict[str, Any]]:
-    """Return the examples with what the browser would compute, so that the page is not empty."""
+    """Return the examples with the answers that the browser would compute, as initial content."""
     examples = json.loads((_SOURCES / "examples.json").read_text(encoding="utf-8"))
     words = json.loads(STORY.read_text(encoding="utf-8"))["words"]
     about = ", ".join(f"{token} is “{word}”" for token, word in enumerate(words))

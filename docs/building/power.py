@@ -1,10 +1,10 @@
-"""What tests see of faults of the field, and at what cost: recorded in docs/data/power.json.
+"""Power and cost of tests on known faults, as recorded in docs/data/power.json.
 
     python -m building.power
 
-run in docs, writes the record anew; pages and pictures are made from the record alone. Distances
-are exact, from the exact lane. How often a test that draws samples catches a fault is counted with
-a seed, except for the sequential test, whose power the suite computes.
+Run in docs, this command replaces the record; pages and pictures need only the record. Distances
+are exact, from the exact lane. The rate at which a sampling test catches a fault is counted with a
+seed, except for the sequential test, whose power the suite computes.
 """
 
 from __future__ import annotations
@@ -50,36 +50,37 @@ FAULTS = (
     "block-with-token-residual",
     "coins-of-eight-bits",
 )
-"""Mutants of the suite, the plainest first."""
+"""Mutants of the suite, the simplest fault first."""
 
 ACROSS = ("coins-drawn-once", "noise-of-the-draft-corrects")
-"""Mutants whose single iterations are correct: their fault is between calls."""
+"""Mutants whose single iterations are correct: their faults are between calls."""
 
 SEED = 0
 REPETITIONS = 4000
 """Repetitions of every test: the standard error of a share is below 0.8 %."""
 
 FALSE_ALARM = 0.01
-"""Of the tests by chi-square."""
+"""False-alarm rate of the tests by chi-square."""
 
 SEQUENTIAL = Budget(1e-9)
-"""Of the suite's own test."""
+"""Budget of false alarms of the suite's own test."""
 
 EMISSIONS = tuple(round(10 ** (2 + n / 4)) for n in range(25))
-"""From a hundred iterations to a hundred million."""
+"""Numbers of iterations, from a hundred to a hundred million."""
 
 WANTED = 0.9
 """The power at which a fault counts as found."""
 
 ENGINE = 10, 100_000, 20, 100
-"""An engine's test: so few samples, so many, how many times more the one distance must shrink than
-the other, and the number of other rows (vLLM, tests/v1/sample/test_rejection_sampler.py)."""
+"""Terms of an engine's test: a small and a large number of samples, the factor by which one
+distance must shrink more than the other, and the number of other rows (vLLM,
+tests/v1/sample/test_rejection_sampler.py)."""
 
 
 def inputs() -> Mapping[str, Instance]:
-    """Return the rows that the tests use: alike in all contexts, as engines' are; and by context.
+    """Return the rows that the tests use: equal in all contexts, as in engines; and by context.
 
-    Those by context are the first of the suite's rows of V = 3, L = 2 on which every fault shows.
+    Those by context are the first of the suite's rows of V = 3, L = 2 that show every fault.
     """
     from draftproof.conformance.cases.rows import fixed, instance
 
@@ -93,13 +94,13 @@ def inputs() -> Mapping[str, Instance]:
 
 
 def texts(emitted: Law[Any], instance: Instance) -> tuple[Law[Path], Law[Path]]:
-    """Return the law of L + 1 tokens of text, as verified, and as the target says."""
+    """Return the law of L + 1 tokens of text, as verified, and the target's law of them."""
     horizon = instance.length + 1
     return continued(emitted, instance, horizon), instance.target.text(horizon)
 
 
 def pooled(emitted: Law[Any], instance: Instance) -> dict[int, Rational]:
-    """Return the law of a token among all at the drafted positions, the bonus left out."""
+    """Return the law of the tokens at the drafted positions, pooled, without the bonus."""
     mass: dict[int, Rational] = {}
     for emission, weight in emitted.items():
         for token in emission.tokens[: instance.length]:
@@ -109,10 +110,10 @@ def pooled(emitted: Law[Any], instance: Instance) -> dict[int, Rational]:
 
 
 def distances(laws: Mapping[str, Law[Any]], allowed: Mapping[str, float]) -> dict[str, float]:
-    """Return how far from right is what each test looks at, in total variation.
+    """Return the total variation between observed and correct law, for the statistic of each test.
 
-    It is 0 where it is within what rounding explains: all that a test looks at is a function of
-    what is emitted, so no distance grows by looking.
+    A distance that rounding explains is 0: every statistic is a function of the emission, so its
+    distance is no larger than the emission's.
     """
     found: dict[str, float] = {}
     for name, instance in inputs().items():
@@ -136,7 +137,7 @@ def _at(text: Law[Path], place: int) -> Law[int]:
 
 
 def figure(value: float | Rational) -> float:
-    """Return a number to six digits, as it is recorded."""
+    """Return a number to six digits, as in the record."""
     return float(f"{float(value):.6g}")
 
 
@@ -150,7 +151,7 @@ def power_of_pooled(emitted: Law[Any], instance: Instance, count: int) -> float:
 
 
 def _pooled_counts(emitted: Law[Any], instance: Instance, count: int) -> NDArray[numpy.int64]:
-    """Return how often each token stood at a drafted position, [repetitions, V]."""
+    """Return the counts of each token at the drafted positions, [repetitions, V]."""
     drafted = emitted.map(lambda emission: emission.tokens[: instance.length])
     cells = sorted(drafted)
     tokens = numpy.array([[own.count(t) for t in range(instance.vocabulary)] for own in cells])
@@ -159,7 +160,7 @@ def _pooled_counts(emitted: Law[Any], instance: Instance, count: int) -> NDArray
 
 
 def power_of_positions(emitted: Law[Any], instance: Instance, count: int) -> float:
-    """Return how often chi-square rejects a position, each with its share of the alarms."""
+    """Return how often chi-square rejects any position, each at its share of the false alarms."""
     text, right = texts(emitted, instance)
     cells = sorted({*text, *right})
     drawn = _drawn([text[path] for path in cells], count)
@@ -180,7 +181,7 @@ def power_of_text(emitted: Law[Any], instance: Instance, count: int) -> float:
 
 
 def power_of_sequential(emitted: Law[Any], instance: Instance, count: int) -> float:
-    """Return the computed probability that the suite's evidence is above its threshold by then."""
+    """Return the computed probability that the suite's evidence passes its threshold by `count`."""
     law, seen = _weights(emitted, instance)
     return outlook(null(law), seen, max(count, 256)).power(SEQUENTIAL.threshold)
 
@@ -191,14 +192,15 @@ TESTS: Mapping[str, tuple[str, Callable[[Law[Any], Instance, int], float]]] = {
     "text": ("by context", power_of_text),
     "sequential": ("by context", power_of_sequential),
 }
-"""The tests that draw samples: the rows that they are given, and their power."""
+"""The tests that draw samples: the name of their rows, and their power."""
 
 
 def caught_by_engine(emitted: Law[Any], instance: Instance) -> float:
-    """Return how often an engine's rule catches: the frequencies come no nearer to the target.
+    """Return how often an engine's rule catches a fault.
 
-    It asks that from few iterations to many, the distance of the pooled tokens to the target
-    shrinks 20 times as much as that to other rows; it is the root of a sum of squares.
+    The rule: from few iterations to many, the distance of the pooled tokens from the target must
+    shrink more than 20 times as much as their distance from other rows. A distance is the root of a
+    sum of squares.
     """
     few, many, factor, others = ENGINE
     generator = numpy.random.default_rng(SEED)
@@ -216,7 +218,7 @@ def caught_by_engine(emitted: Law[Any], instance: Instance) -> float:
 
 
 def emissions_needed(law: Floats, seen: Floats) -> float:
-    """Return the emissions after which chi-square finds a law with the power that is wanted."""
+    """Return the number of emissions after which chi-square has the power `WANTED`."""
     kept = law > 0
     each = float(((seen - law)[kept] ** 2 / law[kept]).sum())
     free = int(kept.sum()) - 1
@@ -229,11 +231,11 @@ def emissions_needed(law: Floats, seen: Floats) -> float:
 
 
 def emissions_needed_at_best(bias: float) -> float:
-    """Return the emissions that a test needs which knows what it looks for, to the same errors.
+    """Return the emissions that a test for one known fault needs, at the same error rates.
 
-    An event of probability one half becomes more probable by the bias, which is the least that a
-    total variation distance can mean: counts of it are normal, and half a standard deviation is
-    the standard deviation of one. Nothing that is drawn tells more than whether it happened.
+    An event of probability one half becomes more probable by the bias, the smallest change that a
+    total variation distance can mean. Its counts are nearly normal, with a standard deviation of
+    one half per draw. The draws have no other information.
     """
     return float((ndtri(1 - FALSE_ALARM) + ndtri(WANTED)) ** 2 / (4 * bias**2))
 
@@ -246,7 +248,7 @@ def _weights(emitted: Law[Any], instance: Instance) -> tuple[Floats, Floats]:
 
 
 def _drawn(weights: Iterable[float | Rational], count: int) -> NDArray[numpy.int64]:
-    """Return counts [repetitions, cells]: the same ones for the same law, whoever it is of."""
+    """Return counts [repetitions, cells], the same for the same law, whichever verifier has it."""
     law = numpy.array([float(weight) for weight in weights])
     generator = numpy.random.default_rng([SEED, count])
     return generator.multinomial(count, law / law.sum(), size=REPETITIONS)
@@ -263,7 +265,7 @@ def _rejects(counts: NDArray[numpy.int64], law: Floats, false_alarm: float) -> N
 
 @dataclass(frozen=True)
 class Seen:
-    """The exact laws of a verifier on the inputs, their runs, and what rounding explains."""
+    """Exact laws of a verifier on the inputs, their runs, and the distances due to rounding."""
 
     laws: Mapping[str, Law[Any]]
     runs: Mapping[str, int]
@@ -271,7 +273,7 @@ class Seen:
 
 
 def observed(name: str) -> Seen:
-    """Return what the exact lane sees of a mutant, or of our right verifier "token" or "block"."""
+    """Return the exact lane's view of a mutant, or of our correct verifier "token" or "block"."""
     from draftproof.conformance.cases import Case
     from draftproof.conformance.lanes.observe import observe
     from draftproof.conformance.museum.mutants import EXHIBITS
@@ -289,7 +291,7 @@ def observed(name: str) -> Seen:
 
 
 def recorded(name: str) -> dict[str, Any]:
-    """Return what is recorded of a fault, or of a right verifier."""
+    """Return the record of a fault, or of a correct verifier."""
     from draftproof.conformance.museum.mutants import EXHIBITS
 
     seen = observed(name)
@@ -317,7 +319,7 @@ def recorded(name: str) -> dict[str, Any]:
 
 
 def record() -> dict[str, Any]:
-    """Return the record."""
+    """Return the record of all verifiers."""
     names = ("token", *FAULTS, *ACROSS)
     law, _ = _weights(observed("token").laws["by context"], inputs()["by context"])
     biases = [10 ** (-n / 2) for n in range(2, 10)]
@@ -350,7 +352,7 @@ def _record() -> Any:
 
 
 def main() -> None:
-    """Write the record anew."""
+    """Write the record."""
     RECORD.write_text(json.dumps(record(), indent=1) + "\n", encoding="utf-8")
 
 
@@ -370,7 +372,7 @@ _LAW = Line((), "green", width=3.6)
 
 
 def files() -> Mapping[str, bytes]:
-    """Return the pictures of the record."""
+    """Return the pictures made from the record."""
     return {
         **both(f"{_PLACE}/power", _power_picture()),
         **both(f"{_PLACE}/needed", _needed_picture()),
@@ -378,17 +380,17 @@ def files() -> Mapping[str, bytes]:
 
 
 def curves() -> str:
-    """Return the picture of power against cost."""
+    """Return the picture of power by cost."""
     return shown("power", _POWER)
 
 
 def needed() -> str:
-    """Return the picture of cost against distance."""
+    """Return the picture of cost by distance."""
     return shown("needed", _NEEDED)
 
 
 def faults() -> str:
-    """Return the faults as a table: how far off is what each test looks at."""
+    """Return the faults as a table, with their distance in the statistic of each test."""
     rows = []
     for fault in _record()["verifiers"]:
         if fault["id"] == "token":
@@ -408,7 +410,7 @@ def faults() -> str:
 
 
 def runs() -> str:
-    """Return what the law of each fault takes, and what a sample would take to find it."""
+    """Return the runs that each fault's exact law takes, and the iterations that samples need."""
     rows = [
         [
             _name(fault),
@@ -425,7 +427,7 @@ def runs() -> str:
 
 
 def sources() -> str:
-    """Return where each fault was met, and which requirement it breaks."""
+    """Return the sources of each fault, and the requirement that it breaks."""
     rows = [
         [
             _name(fault),
@@ -441,7 +443,7 @@ def sources() -> str:
 
 
 def engine() -> str:
-    """Return how often an engine's rule catches the faults that have a law of one iteration."""
+    """Return how often an engine's rule catches each fault that shows in a single iteration."""
     _, many, _, _ = ENGINE
     rows = [
         [
@@ -458,7 +460,7 @@ def engine() -> str:
 
 
 def hardest_to_see() -> str:
-    """Return what a distance costs that is spread as badly as can be, as a table."""
+    """Return a table of the cost of finding a distance in its least favourable spread."""
     known = {round(log10(each["bias"])): each for each in _record()["hardest"][::2]}
     rows = []
     for exponent in range(-1, -8, -1):

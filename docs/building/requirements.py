@@ -1,4 +1,4 @@
-"""The requirements as the site shows them: an index, and the evidence under each of them."""
+"""Pages of the requirements: an index, and the evidence below each requirement."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from draftproof.spec.registry import LANES, LEVELS, Requirement, chapters
 
 
 def pages() -> Mapping[str, str]:
-    """Return the index of requirements, and the page of what stands behind each."""
+    """Return the index of requirements, and the page with the evidence of each."""
     every = requirements().values()
     titles = {each.chapter: _title(each.chapter) for each in every}
     entries = {each.id: _entry(each) for each in every}
@@ -49,7 +49,7 @@ def _facets(titles: Mapping[str, str]) -> list[Facet]:
 
 
 _LANES = {"run": "single runs", "engine": "an engine's tokens"}
-"""Lanes whose names say too little where they stand alone, in words."""
+"""Names of lanes that are unclear on their own, in words."""
 
 
 def _title(chapter: str) -> str:
@@ -80,11 +80,11 @@ def _entry(requirement: Requirement) -> Entry:
 _PARAGRAPH = "\n\n"
 
 _TOLD = re.compile(r"\n(?=\*(?:Decided by|Distance|Implied by|Lanes|Source):\*)")
-"""Before each line that says what decides a requirement; on a page, every one is its own line."""
+"""Line break before each line on how a requirement is decided; pages keep these breaks."""
 
 
 def evidenced(chapter: Page) -> Page:
-    """Return a chapter whose requirements have their ids below, and their evidence behind them."""
+    """Return a chapter with ids below its requirements' titles, and evidence after their texts."""
     if not chapter.origin.startswith("spec/"):
         return chapter
     found, text = headings(chapter.text), chapter.text

@@ -1,4 +1,4 @@
-"""Files of the checkout as pages, so that readers of the site can read the sources it cites."""
+"""Files of the checkout as pages, so that readers of the site can read the cited sources."""
 
 from __future__ import annotations
 
@@ -24,22 +24,22 @@ _DATA = (".json", ".jsonl", ".map", ".svg")
 
 
 class NotDefined(LookupError):
-    """A link leads to a name that its file does not define."""
+    """Error of a link to a name that its file does not define."""
 
 
 def is_text(path: Path) -> bool:
-    """Tell whether a file or folder is read as a page; data are copied as they are."""
+    """Return True if a file or folder becomes a page; data are copied unchanged."""
     return path.is_dir() or path.suffix not in _DATA
 
 
 def place(path: str) -> str:
-    """Return where a file of the checkout stands on the site."""
+    """Return the place of a file of the checkout on the site."""
     as_it_is = Path(path).suffix in (*_DATA, ".md")
     return f"source/{path}" if as_it_is else f"source/{path}.md"
 
 
 def page(house: Path, path: str) -> str:
-    """Return a file, or the list of what is in a folder, as Markdown."""
+    """Return a file, or a list of the files in a folder, as Markdown."""
     file = house / path
     if file.is_dir():
         inside = sorted(each for each in file.iterdir() if not each.name.startswith((".", "__")))
@@ -57,7 +57,7 @@ _HIDDEN = "---\nsearch:\n  exclude: true\nhide:\n  - toc\n---\n\n"
 
 
 def anchor(path: Path, name: str) -> str:
-    """Return the anchor of the line that defines a name. Raises `NotDefined` if none does."""
+    """Return the anchor of the line that defines a name. Raises `NotDefined` if no line does."""
     if path.suffix == ".md":
         return name
     defines = re.compile(

@@ -1,4 +1,4 @@
-"""The theory as pages: programs and theorems as they are checked, with their proofs folded."""
+"""Pages of the theory: the programs and theorems in their checked form, with folded proofs."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _ARXIV = re.compile(r"arXiv (\d{4}\.\d{5})")
 
 
 def written() -> list[Page]:
-    """Return the page of all theorems, and one for each file of the theory.
+    """Return the page of all theorems, and a page for each file of the theory.
 
-    Whatever links to a file of the theory, or to their folder, leads to these pages.
+    Links to a file of the theory, or to their folder, lead to these pages.
     """
     texts = files()
     return [
@@ -40,9 +40,9 @@ def written() -> list[Page]:
 
 
 def theorems(*names: str) -> str:
-    """Return what files of the theory prove, as a table. Raises `LookupError`.
+    """Return the theorems of some files of the theory, as a table. Raises `LookupError`.
 
-    Of what is given, the table leaves out that the vocabulary lists every token once.
+    The table omits the premise that the vocabulary lists every token once.
     """
     texts = files()
     if unknown := [name for name in names if name not in texts]:
@@ -118,7 +118,7 @@ def _of_file(name: str, text: str) -> str:
 
 
 def _beside(file: str, modules: Collection[str]) -> Iterator[str]:
-    """Yield the text of the verifiers that a file was read beside, and links to other modules."""
+    """Yield links to the modules that a file was compared with, and the text of the verifiers."""
     if modules:
         told = (
             "Tests on the vectors, not a proof, show that both have the same laws."
@@ -135,7 +135,7 @@ def _beside(file: str, modules: Collection[str]) -> Iterator[str]:
 
 
 def _theorems(file: str, rest: Iterable[Sentence]) -> Iterator[str]:
-    """Yield definitions and statements in their order, and all between them folded."""
+    """Yield definitions and statements in their order; everything between them is folded."""
     for kind, group in groupby(rest, _kind):
         some = list(group)
         code = _code(some)
@@ -166,7 +166,7 @@ def _kind(sentence: Sentence) -> str:
 
 
 def _folded(some: list[Sentence]) -> str:
-    """Return what is folded, in words."""
+    """Return a title for folded sentences."""
     lemmas = [each.name for each in some if each.is_statement]
     is_proof = some[0].is_proof
     if not lemmas:
@@ -176,7 +176,7 @@ def _folded(some: list[Sentence]) -> str:
 
 
 def _code(some: Iterable[Sentence]) -> str:
-    """Return sentences as they stand in their file, without its header."""
+    """Return sentences unchanged from their file, without its header."""
     code = "".join(each.source for each in some)
     if code.startswith("(*"):
         code = re.sub(r"^\(\*.*?\*\)", "", code, count=1, flags=re.S)
@@ -188,7 +188,7 @@ def _linked(module: str) -> str:
 
 
 def _prose(text: str) -> str:
-    """Return a comment as Markdown, which shows it as it is; articles are linked."""
+    """Return a comment as Markdown, with its marks escaped and articles linked."""
     shown = "\n\n".join(flat(part) for part in text.split("\n\n"))
     shown = re.sub(r"[\\`*_<>\[\]$|#^~&]", lambda mark: f"&#{ord(mark[0])};", shown)
     return _ARXIV.sub(r"[arXiv \1](https://arxiv.org/abs/\1)", shown)

@@ -1,9 +1,9 @@
 """Traceability: from every requirement to its tests, mutants, engines, vectors and proofs.
 
-Where a requirement leads is read off what is there: the markers of the tests, the museum of mutants
-and its kill matrix, the matrix of the world's verifiers, the vectors, and the theorems. What was
-found is committed as spec/traceability.json, so that nothing is lost without being seen: a test
-compares. `python -m building.traceability --write`, in docs, writes it anew.
+The links of a requirement are collected from their sources: the markers of the tests, the museum of
+mutants and its kill matrix, the matrix of released verifiers, the vectors, and the theorems. The
+result is committed as spec/traceability.json, and a test compares it, so that no loss goes
+unnoticed. `python -m building.traceability --write`, run in docs, replaces it.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ VECTORS = "spec/vectors"
 KILL_MATRIX = "conformance/draftproof/conformance/report/kill_matrix.json"
 ENGINES = "adapters/matrix/matrix.json"
 JUDGING = "conformance/tests/"
-"""Where the tests are that show the suite to judge rightly; others show that ours is right."""
+"""Folder of the tests that check the judgement of the suite; others test our own verifiers."""
 
 PROVED, TESTED, IMPLIED, EXTERNAL, NOT_APPLICABLE = (
     "proved for a shape",
@@ -45,9 +45,9 @@ PROVED, TESTED, IMPLIED, EXTERNAL, NOT_APPLICABLE = (
     "external",
     "not applicable",
 )
-"""The states. Proved for a shape is a theorem for all p and q of a shape, and tests; implied has
-other requirements from which it follows. What is decided elsewhere, or by nothing, says why in its
-chapter: "*External:* why." and "*Not applicable:* why."."""
+"""The states. "Proved for a shape" means a theorem for all p and q of a shape, and tests; "implied"
+means that it follows from other requirements. The chapter gives the reason for the last two:
+"*External:* why." and "*Not applicable:* why."."""
 
 PROVES: Mapping[str, tuple[str, ...]] = {
     "lossless": ("law.lossless",),
@@ -60,24 +60,24 @@ PROVES: Mapping[str, tuple[str, ...]] = {
     "at_least_token": (),
     "at_most_k_seq": (),
 }
-"""What each kind of theorem proves of the algorithm that it is of, as the reference writes it."""
+"""Requirements that each kind of theorem proves for its algorithm, as written in the reference."""
 
 
 class Untested(ValueError):
-    """A requirement for which no test shows that it is judged rightly."""
+    """Error of a requirement without a test that it is judged correctly."""
 
 
 class NotCaught(ValueError):
-    """A mutant that names a requirement by which, on record, it was not caught."""
+    """Error of a mutant that names a requirement which, by the record, did not catch it."""
 
 
 class StaleSnapshot(ValueError):
-    """The committed snapshot is not what is found now; the message says how they differ."""
+    """Error of a committed snapshot that differs from the current one; the message says how."""
 
 
 @dataclass(frozen=True)
 class Kill:
-    """A mutant that a requirement catches, with the lane and the case that were first to do so."""
+    """Mutant that a requirement catches, with the first lane and case that caught it."""
 
     mutant: Mutant
     lane: str
@@ -85,16 +85,16 @@ class Kill:
 
     @property
     def is_of_the_field(self) -> bool:
-        """Whether its fault was met in the world, and not only thought of."""
+        """True if its fault was found in real software, not only invented."""
         return set(self.mutant.source) != {OURS}
 
 
 @dataclass(frozen=True)
 class Engine:
-    """A version of an implementation that fails a requirement.
+    """Version of an implementation that fails a requirement.
 
-    `cause` says why where that is understood, `report` is the name of the report to its
-    maintainers; either may be empty.
+    `cause` is the cause of the failure, `report` the name of the report to its maintainers; either
+    may be empty.
     """
 
     row: str
@@ -104,7 +104,7 @@ class Engine:
 
 @dataclass(frozen=True)
 class Vectors:
-    """A file of vectors, and how many of them are for a requirement."""
+    """File of vectors, and the number of its vectors for a requirement."""
 
     file: str
     count: int
@@ -112,10 +112,10 @@ class Vectors:
 
 @dataclass(frozen=True)
 class Trace:
-    """All that a requirement leads to.
+    """All evidence on a requirement.
 
-    `state` is one of the five above, `reason` says why it is one of the last two. `tests` are named
-    "conformance/tests/test_x.py::test_y", `proofs` are ids of the ledger.
+    `state` is one of the five states above, `reason` the reason for one of the last two. `tests`
+    are named "conformance/tests/test_x.py::test_y", `proofs` are ids of the ledger.
     """
 
     requirement: Requirement
@@ -131,8 +131,8 @@ class Trace:
 def traces(root: Path = HOUSE, *, mutants: Sequence[Mutant] = MUTANTS) -> tuple[Trace, ...]:
     """Return the trace of every requirement, in the order of the chapters.
 
-    Raises `UnknownRequirement` and `UnreadableMarker` for what names no requirement, `Untested` for
-    a requirement without a test of its judgement, and `NotCaught`.
+    Raises `UnknownRequirement` for an unknown id, `UnreadableMarker`, `Untested` for a requirement
+    without a test of its judgement, and `NotCaught`.
     """
     known = requirements()
     tests = marked_tests(root, known)
@@ -245,10 +245,10 @@ def _read(file: Path) -> Any:
 
 
 def snapshot(found: Sequence[Trace]) -> str:
-    """Return the traces as they are committed, which follow the schema "traceability".
+    """Return the traces in their committed form, which follows the schema "traceability".
 
-    Nothing is in it that changes by itself: no line, no time, no text, no number of parametrised
-    cases.
+    The snapshot omits everything that changes by itself: line numbers, times, texts, numbers of
+    parametrised cases.
     """
     document = {"requirements": [_to_json(trace) for trace in found]}
     validate(document, "traceability")
@@ -274,7 +274,7 @@ def _to_json(trace: Trace) -> dict[str, Any]:
 
 
 def require_fresh(root: Path = HOUSE) -> None:
-    """Raise `StaleSnapshot` unless the snapshot is what is found now, to the byte."""
+    """Raise `StaleSnapshot` unless the committed snapshot equals the current one, byte for byte."""
     file, now = root / SNAPSHOT, snapshot(traces(root))
     told = ["there is none"]
     if file.exists():
@@ -289,7 +289,7 @@ def require_fresh(root: Path = HOUSE) -> None:
 
 
 def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """Return in what two snapshots differ, a line for each difference."""
+    """Return the differences of two snapshots, one per line."""
     before, after = (
         {each["id"]: each for each in document["requirements"]} for document in (then, now)
     )
@@ -308,7 +308,7 @@ def changes(then: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
 
 
 def _without(some: Sequence[Any], others: Sequence[Any]) -> list[str]:
-    """Return what is not among the others, in words."""
+    """Return the items that are not among the others, in words."""
     return [
         ", ".join(map(str, each.values())) if isinstance(each, dict) else str(each)
         for each in some
@@ -320,7 +320,7 @@ def _without(some: Sequence[Any], others: Sequence[Any]) -> list[str]:
 
 
 def page() -> str:
-    """Return the page that leads from every requirement to all that shows it."""
+    """Return the page that links every requirement to its evidence."""
     found = (*_here().values(),)
     return "\n".join((_INTRODUCTION, _table(found), *map(_section, found)))
 
@@ -388,14 +388,14 @@ def _section(trace: Trace) -> str:
 
 
 def trace_of(identity: str) -> Trace:
-    """Return what stands behind a requirement of this checkout. Raises `UnknownRequirement`."""
+    """Return the evidence on a requirement of this checkout. Raises `UnknownRequirement`."""
     found = _here()
     require_known(identity, found, "what is asked for")
     return found[identity]
 
 
 def evidence_of(identity: str) -> str:
-    """Return what stands behind a requirement, in short: the faults of the field, and counts.
+    """Return a summary of the evidence on a requirement: the faults of the field, and counts.
 
     Raises `UnknownRequirement`.
     """
@@ -422,13 +422,13 @@ def _here() -> Mapping[str, Trace]:
 
 
 def _list(title: str, lines: Iterable[str]) -> list[str]:
-    """Return a titled list as a paragraph, none for an empty one."""
+    """Return a titled list as a paragraph, no paragraph for an empty list."""
     listed = "\n".join(f"- {line}" for line in lines)
     return [f"*{title}:*\n\n{listed}"] if listed else []
 
 
 def _tests(tests: Iterable[str]) -> list[str]:
-    """Return tests file by file, each with a link to where it is defined."""
+    """Return tests file by file, each with a link to its definition."""
     files: dict[str, list[str]] = defaultdict(list)
     for test in tests:
         file, _, name = test.partition("::")
@@ -448,7 +448,7 @@ def _caught(kill: Kill) -> str:
 
 
 def _failures(engines: Iterable[Engine]) -> list[str]:
-    """Return engines, the versions that fail for one reason together."""
+    """Return engines; versions that fail for the same reason share a line."""
     rows: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for each in engines:
         name, _, version = each.row.partition("@")
@@ -468,7 +468,7 @@ def _link(file: str) -> str:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Write the snapshot, with --write; otherwise say whether it is what is found now."""
+    """Write the snapshot, with --write; otherwise check that the committed one is current."""
     if [*arguments] == ["--write"]:
         (HOUSE / SNAPSHOT).write_text(snapshot(traces(HOUSE)), encoding="utf-8")
         return

@@ -1,4 +1,4 @@
-"""The trophy case: what was found in released software, each with its report and its script."""
+"""The trophy case: faults found in released software, each with its report and its script."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def pages() -> Mapping[str, str]:
 
 
 def _heading(report: Path, judged: Sequence[Mapping[str, Any]]) -> str:
-    """Return the title of a report, after the names of its engines where it has none of them."""
+    """Return the title of a report, preceded by the names of its engines if it has none of them."""
     found = title(report.read_text(encoding="utf-8"))
     engines = dict.fromkeys(row["engine"] for row in judged)
     if not engines or any(engine.casefold() in found.casefold() for engine in engines):

@@ -1,4 +1,4 @@
-"""What the pages load, copied into the site from packages, so that no request leaves it."""
+"""Assets that the pages load, copied from packages, so that no request leaves the site."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _PACKAGES = HOUSE / "docs/node_modules"
 
 
 class NotInstalled(RuntimeError):
-    """A package that the pages need is not there."""
+    """Error of a missing package that the pages need."""
 
 
 def build(pages: Path) -> None:
-    """Copy KaTeX and the fonts below assets/vendor. Raises `NotInstalled`."""
+    """Copy KaTeX and the fonts to assets/vendor. Raises `NotInstalled`."""
     _copy(
         "katex", pages, "dist/katex.min.css", "dist/katex.min.js", "dist/contrib/auto-render.min.js"
     )

@@ -1,4 +1,4 @@
-"""The record of whole engines: what was judged by its text, and when."""
+"""The record of whole engines: the outcomes of engines judged by their output, with dates."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ _WORST_FIRST = ("does not conform", "not run", "conforms")
 
 @dataclass(frozen=True)
 class Speculation:
-    """Outcome of one way to draft in a released engine, the worst of its checkpoints."""
+    """Outcome of one drafting method of a released engine, the worst of its checkpoints."""
 
     method: str
     state: str
-    """A state of the matrix."""
+    """State of the matrix."""
     words: str
     reason: str = ""
     """Reason for not running it."""
@@ -67,7 +67,7 @@ def speculations() -> dict[str, dict[str, list[Speculation]]]:
 
 
 def _read() -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the record, and the rows that were asked for."""
+    """Return the record, and the rows that were requested."""
     record = json.loads((_WHOLE / "record.json").read_text(encoding="utf-8"))
     return record, tomllib.loads((_WHOLE / "rows.toml").read_text(encoding="utf-8"))
 

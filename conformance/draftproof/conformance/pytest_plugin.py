@@ -301,7 +301,7 @@ def pytest_make_collect_report(
 
 
 class AdapterCollector(pytest.Collector):
-    """An adapter, with the requirements asked of it."""
+    """An adapter, with the requirements to judge."""
 
     def __init__(self, *, asked: Sequence[_Asked], **node: Any) -> None:
         super().__init__(**node)

@@ -32,7 +32,7 @@ EXCLUDED = -48 * STEPS
 """Logit of a token with probability zero: its softmax is less than 1e-20."""
 
 DENOMINATOR = 10**12
-"""Rows are given in parts of this, which moves each by less than 1e-11 in total variation."""
+"""Denominator of rows: it moves each row by less than 1e-11 in total variation."""
 
 SPECIAL = ("<unk>", "<s>", "</s>")
 """The special tokens, with the ids 0, 1 and 2."""
@@ -56,7 +56,7 @@ class MarkovChain:
 
     `words` has the ids of the tokens that have mass, in increasing order. Token `words[i]` leads to
     state i + 1; every other token leads to state 0. Tables [memory, states, words] hold integers.
-    `temperature` is the one at which an engine must sample to follow the rows.
+    `temperature` is the temperature at which an engine must sample to follow the rows.
     """
 
     vocabulary: int
@@ -108,8 +108,8 @@ def chain(
 ) -> MarkovChain:
     """Return a random chain whose draft is at a mean distance from the target.
 
-    `zeros` tokens have probability zero in every row, others for every last token. Raises
-    `InvalidChain`.
+    In every row, `zeros` tokens have probability zero; the last token of the context determines
+    which. Raises `InvalidChain`.
     """
     if memory not in MEMORIES:
         raise InvalidChain(f"a memory is 1 to {MEMORIES[-1]} tokens, got {memory}")
@@ -164,7 +164,7 @@ def softmax(logits: Integers) -> Floats:
 
 
 def parts(row: Floats) -> tuple[Rational, ...]:
-    """Return a distribution as exact rationals: the largest takes what rounding leaves over."""
+    """Return a distribution as exact rationals; the largest entry absorbs the rounding error."""
     whole = [round(each * DENOMINATOR) for each in row]
     whole[int(row.argmax())] += DENOMINATOR - sum(whole)
     return tuple(rational(each) / DENOMINATOR for each in whole)

@@ -1,14 +1,14 @@
-"""Draft heads with the rows of a chain, in the shapes that engines load.
+"""Draft heads with the rows of a chain, in the formats that engines load.
 
 The EAGLE head of Li et al. (arXiv 2401.15077) is one decoder layer over `fc`, which reads the
-token's embedding and the target's hidden state. Ours reads the embedding alone, and its layer
-writes zeros: it writes the state's one-hot vector to one more block of the residual stream, where
-the target's own head, which both share, has the table of the draft. Its rows depend on the last
-token.
+token's embedding and the target's hidden state. Our `fc` reads the embedding alone, and our layer
+writes zeros: `fc` writes the state's one-hot vector to one more block of the residual stream, where
+the target's own head, which both models share, has the table of the draft. Its rows depend on the
+last token.
 
-A Medusa head (Cai et al., arXiv 2401.10774) reads the hidden state from which the target says the
-next token, and guesses a token behind that one: ours says the row of a token that the draft writes
-1 to `MEDUSA` places behind the next. Its residual block adds nothing.
+A Medusa head (Cai et al., arXiv 2401.10774) reads the hidden state from which the target predicts
+the next token, and predicts a later token: our heads have the rows of the tokens that the draft
+writes 1 to `MEDUSA` places after the next token. Their residual blocks add nothing.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _attention(memory: int, width: int) -> tuple[NDArray[numpy.float64], ...]:
 
 
 def _head(chain: MarkovChain, tables: Sequence[Integers], width: int) -> NDArray[numpy.float64]:
-    """Return the head [V, width], whose logits are those of the chain times its temperature."""
+    """Return the head [V, width], which yields the chain's logits times its temperature."""
     logits = numpy.zeros((chain.vocabulary, width))
     logits[:, : chain.states] = EXCLUDED
     logits[:, chain.memory * BLOCK :] = EXCLUDED

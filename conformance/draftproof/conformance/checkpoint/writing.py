@@ -166,7 +166,7 @@ def _require_libraries() -> None:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Leave out the progress bars of transformers, which take milliseconds here."""
+    """Hide the progress bars of transformers, whose work takes milliseconds here."""
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
@@ -179,7 +179,7 @@ def _quiet() -> Iterator[None]:
 
 
 def _let_others_read(folder: Path) -> None:
-    """Give all files the usual permissions: a server may run as another user."""
+    """Give all files the usual permissions: a server may run as a different user."""
     for each in (folder, *folder.rglob("*")):
         each.chmod(0o755 if each.is_dir() else 0o644)
 

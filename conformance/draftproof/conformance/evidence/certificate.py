@@ -188,7 +188,7 @@ def statement(
 
 
 def _extent(header: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """Return what was compared: the envelope of a verifier, or an engine's rows and tokens."""
+    """Return the extent of comparison: a verifier's envelope, or an engine's rows and tokens."""
     if not is_engine(header["adapter"]):
         return {"envelope": extent.extent(records)}
     rows = next(record["rows"] for record in records if record["record"] == "rows")
@@ -406,7 +406,7 @@ def _require_asked(result: Record, asked: Record, where: str) -> None:
 
 
 _INDENT, _INDENTED_FIRST = 1, 2
-"""Indentation of certificates, and that of the first certificates."""
+"""Indentation of certificates, and the indentation in their first versions."""
 
 
 def _text(document: dict[str, Any], *, indent: int = _INDENT) -> str:
@@ -475,13 +475,13 @@ def _tasks(records: Sequence[Record]) -> list[_JudgedTask]:
 
 
 def _judged(records: Sequence[Record], tasks: Sequence[_JudgedTask]) -> dict[str, Any]:
-    """Return what the deciding lanes, and the keys with them, can be told from."""
+    """Return the data from which the deciding lanes and the code keys can be derived."""
     runs = [[lane, len([*own])] for lane, own in groupby(each.lane for each in tasks)]
     alone = any(records[at].get("alone", False) for at in found_blind(records))
     return {"lanes": runs, "alone": alone}
 
 
 def _in_short(finding: Finding) -> Finding:
-    """Leave the law of every case, and the path to its evidence, to the evidence itself."""
+    """Return a finding without its law, and with only the last point of its path."""
     sampled = finding.sampled and replace(finding.sampled, path=finding.sampled.path[-1:])
     return replace(finding, law=None, sampled=sampled)

@@ -51,8 +51,9 @@ class Decision:
 class Report:
     """Decisions of a campaign; `verdict` is that of its MUST requirements together.
 
-    `header` says what was judged and how, as in the evidence; `sources`, `search`, `counterexample`
-    and `likeness` are as in the certificate. `asked` is the number of cases that were judged.
+    `header` has the subject and the terms, as in the evidence; `sources`, `search`,
+    `counterexample` and `likeness` are as in the certificate. `asked` is the number of cases that
+    were judged.
     """
 
     header: Mapping[str, Any]
@@ -66,7 +67,7 @@ class Report:
 
     @property
     def is_partial(self) -> bool:
-        """True if fewer cases were judged than there are."""
+        """True if fewer cases were judged than planned."""
         planned: int = self.header["campaign"].get("planned", 0)
         return self.asked < planned
 
@@ -137,7 +138,7 @@ def is_engine(declared: Mapping[str, Any]) -> bool:
 
 
 def overall(decided: Iterable[Decision], *, strict: bool) -> str:
-    """Return the verdict over all MUST requirements; `strict` allows none to stay undecided."""
+    """Return the verdict over all MUST requirements; if `strict`, each owed one is inconclusive."""
     binding = (d for d in decided if d.requirement.level == "MUST")
     return over_binding(((d.verdict, d.is_owed) for d in binding), strict=strict)
 

@@ -2,7 +2,7 @@
 
 It follows from the comparisons that every decided task reports: for each dimension its values, each
 with its number of laws; and for each pair of dimensions the ranges that occurred together. A range
-is named by its first value. Whatever the adapter declares that it does not take is outside.
+is named by its first value. Input that the adapter declares not to take is outside.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def _counted(laws: Mapping[tuple[Any, ...], int], at: int) -> dict[str, int]:
 
 
 def _together(laws: Mapping[tuple[Any, ...], int], a: int, b: int) -> str:
-    """Return a line for each range of one dimension, with a mark for each of the other."""
+    """Return a line for each range of dimension `a`, with a mark for each range of `b`."""
     met = {(place(DIMENSIONS[a], law[a]), place(DIMENSIONS[b], law[b])) for law in laws}
     first, second = (len(ranges(DIMENSIONS[each])) for each in (a, b))
     lines = (
@@ -115,14 +115,14 @@ def _together(laws: Mapping[tuple[Any, ...], int], a: int, b: int) -> str:
 
 
 def place(dimension: str, value: Any) -> int:
-    """Return the number of the range of a dimension that has a value."""
+    """Return the index of the range of a dimension that contains a value."""
     if dimension in _KINDS:
         return _KINDS[dimension].index(value)
     return max(i for i, first in enumerate(_SIZES[dimension]) if first <= int(value))
 
 
 def outside(declared: Mapping[str, Any]) -> list[str]:
-    """Return, in words, what an adapter declares that it does not take."""
+    """Return, in words, the input that an adapter declares not to take."""
     return [*_outside(declared)]
 
 
@@ -188,7 +188,7 @@ def _places(dimension: str, values: Mapping[str, Any]) -> set[int]:
 
 
 def _marginals(pair: str, told: str) -> list[set[int]]:
-    """Return the ranges of each dimension that a matrix of a pair has marks for."""
+    """Return, for each dimension of a pair, the ranges that have marks in the pair's matrix."""
     lines = told.split("/")
     shape = [len(ranges(each)) for each in pair.split()]
     if [len(lines), *{len(line) for line in lines}] != shape:

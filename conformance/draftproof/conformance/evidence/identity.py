@@ -78,7 +78,7 @@ def environment() -> dict[str, str]:
 def processor() -> str:
     """Return the model of the processor: models with the same instructions can round differently.
 
-    Libraries choose their code by the maker and the model, and one name may stand for several.
+    Libraries choose their code by vendor and model, and one name may denote several models.
     """
     told = Path("/proc/cpuinfo")
     lines = told.read_text(encoding="utf-8").splitlines() if told.is_file() else []

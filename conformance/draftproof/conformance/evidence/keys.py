@@ -80,7 +80,7 @@ def environment_key() -> str:
 
 
 def tree_root(leaves: Sequence[str]) -> str:
-    """Return the root of the hash tree over some keys: of pairs of pairs, the last one as it is."""
+    """Return the root of the hash tree over some keys; an unpaired last node moves up unchanged."""
     level = [*leaves] or [_sha256("")]
     while len(level) > 1:
         pairs = [level[at : at + 2] for at in range(0, len(level), 2)]
@@ -89,7 +89,7 @@ def tree_root(leaves: Sequence[str]) -> str:
 
 
 def content(value: Any) -> list[str]:
-    """Return the parts of a value as words, which differ if values differ.
+    """Return the parts of a value as words; different values have different words.
 
     Raises `TypeError` for a value of an unsupported type.
     """
@@ -99,7 +99,7 @@ def content(value: Any) -> list[str]:
 
 
 def _tell(value: Any, say: Callable[[str], None]) -> None:
-    """Say the parts of a value. A campaign has millions, most of them numbers."""
+    """Pass the parts of a value to `say`. A campaign has millions of parts, mostly numbers."""
     kind = type(value)
     if kind in _WORDS:
         say(f"{kind.__name__} {value!r}")
@@ -133,7 +133,7 @@ def _parts(value: Any) -> tuple[str, Iterable[Any], str] | None:
 
 
 _WORDS = frozenset({bool, float, int, str, type(None), type(ZERO)})
-"""Types of nearly all parts, each told by its name and what it is."""
+"""Types of nearly all parts, each of which is written as the name of its type and its value."""
 
 
 def _module(call: Callable[..., Any]) -> str:
@@ -180,7 +180,7 @@ def _version(name: str) -> str | None:
 
 
 def _variables() -> dict[str, str]:
-    """Return the variables that libraries read, whether or not joblib was imported before."""
+    """Return the variables that libraries read, the same before and after an import of joblib."""
     read = {name for name in os.environ if name.startswith(_READ_IN_C)}
     return {name: os.environ[name] for name in sorted(read - {_SET_BY_JOBLIB})}
 

@@ -142,7 +142,7 @@ def read_unfinished(path: Path) -> Evidence:
 
 
 def parsed(content: bytes, name: str) -> Evidence:
-    """Return the evidence in the lines that are complete. Raises `EvidenceError`."""
+    """Return the evidence in the complete lines. Raises `EvidenceError`."""
     if not content:
         raise EmptyEvidence(f"{name}: the file is empty")
     records: list[Record] = []
@@ -160,7 +160,7 @@ def parsed(content: bytes, name: str) -> Evidence:
 
 
 def sealed(records: Sequence[Record], digest: str = "") -> tuple[bytes, str]:
-    """Return the lines of records after the record with this digest, and the digest of the last."""
+    """Return the lines of records that follow the record with this digest, and the last digest."""
     lines = []
     for record in records:
         line, digest = _sealed(record, digest)
@@ -179,7 +179,7 @@ class Sink:
     def keep(self, *records: Record) -> None:
         """Write records; when this returns, they survive a crash of the process or the machine.
 
-        A fork of the process that began, which code under test may have made, ends here.
+        A fork of the process that opened the file exits here: code under test may create forks.
         """
         if os.getpid() != self._owner:
             os._exit(1)
@@ -275,7 +275,7 @@ def differences(then: Any, now: Any, where: str = "") -> Iterator[tuple[str, Any
 
 
 def require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
-    """Raise `StaleEvidence` if known records do not begin as the campaign does."""
+    """Raise `StaleEvidence` if known records differ from the opening of the campaign."""
     for then, now in zip(known, opening, strict=False):
         for where, was, is_now in differences(then, now):
             raise StaleEvidence(
@@ -285,7 +285,7 @@ def require_same(known: Sequence[Record], opening: Sequence[Record]) -> None:
 
 
 def _sealed(record: Record, before: str) -> tuple[bytes, str]:
-    """Return the line of a record, and its digest, which follows on the one before."""
+    """Return the line of a record and its digest, which also covers the digest before it."""
     body = canonical(record)
     digest = sha256(f"{before}\n{body}".encode()).hexdigest()
     return f'{body[:-1]},"digest":"{digest}"}}\n'.encode(), digest

@@ -1,4 +1,4 @@
-"""Sources: the files whose code runs when an adapter is asked, whoever wrote them.
+"""Sources: the files whose code runs when an adapter is called, from any distribution.
 
 A certificate has the digest of the `files` that an adapter declares. A wrapper that declares only
 itself would have the same digest whatever it wraps; so Draftproof watches some calls, and keeps the
@@ -49,12 +49,13 @@ class Source:
 
 
 def sources(program: Program, asked: Iterable[Case]) -> list[Source]:
-    """Return the files whose code runs in calls of one row, one for each case, by their names.
+    """Return the files whose code runs in calls of one row, a call for each case, sorted by name.
 
-    Not those of Python itself, of the suite, and of the libraries that the environment names. Every
-    call is made twice, and the second one is watched: what only a first one runs, to fill a cache,
-    hangs on what came before. Of a compiled library it is the file that a module which ran imported
-    or loaded. A harness is another process: of its code nothing is known here.
+    Files of Python, of the suite, and of the libraries that the environment names are left out.
+    Every call is made twice, and only the second is watched: code that runs only the first time, to
+    fill a cache, depends on earlier calls. A compiled library is listed if a module that ran has
+    imported or loaded it, or if torch has loaded it. A harness runs in a different process, so its
+    files are unknown.
     """
     adapter, declared = program.adapter, program.declared
     rows = [_row(each.instance, declared) for each in asked]
@@ -82,7 +83,7 @@ def _row(instance: Instance, declared: Declaration) -> Asked:
 
 @contextmanager
 def _watched(seen: dict[str, str]) -> Iterator[None]:
-    """Collect the files of all functions that are called meanwhile, and their modules' names."""
+    """Collect the files of all functions called in the block, with their modules' names."""
 
     def called(frame: FrameType, event: str, _: Any) -> None:
         if event == "call":

@@ -7,9 +7,9 @@
     writing/           files that are being written
 
 Each file is JSON after a line with the SHA-256 of its name and its text: a damaged or renamed file
-counts as missing. Files are written whole and moved into place, so two writers may meet, and a
-reader sees the file of either. Findings without a trace are never used. A store is a cache: a
-failed write does not end a run. A store is as trustworthy as the machine that filled it: whoever
+counts as missing. Files are written whole and moved into place, so if two writers meet, a reader
+sees the complete file of one of them. Findings without a trace are never used. A store is a cache:
+a failed write does not end a run. A store is as trustworthy as the machine that filled it: whoever
 can write to it can write any verdict.
 """
 
@@ -34,7 +34,7 @@ FOLDER = Path(".draftproof")
 """Default folder of the store."""
 
 _FORMAT = 3
-"""Version of the store's format; entries of another version are unknown."""
+"""Version of the store's format; entries of a different version are unknown."""
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Store:
         """Changes since a trace was written, by its digest."""
 
     def finding(self, code: str) -> KnownFindings | None:
-        """Return the stored findings of a task by its code key, None if none still holds."""
+        """Return the stored findings of a task by its code key, None if none are still valid."""
         return self._known(self._of_task(code))
 
     def keep(self, code: str, records: Sequence[Record], basis: Basis, *, made: str) -> None:
@@ -136,7 +136,7 @@ class Store:
     def keep_seed(
         self, asked: Mapping[str, Any], subject: str, seed: int, *, is_failed: bool
     ) -> bool:
-        """Record a seed, and return True, unless a sample with another seed has failed."""
+        """Record a seed, and return True, unless a sample with a different seed has failed."""
         place = self._of_seed(asked, subject)
         found = _read(place)
         was_failed = found is not None and found.get("failed", False)

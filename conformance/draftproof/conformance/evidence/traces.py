@@ -89,7 +89,7 @@ class _Recording:
         self.closed = self.closed or reason
 
     def read(self, name: str) -> None:
-        """Hash a file that is about to be read, unless it was."""
+        """Hash a file that is about to be read, unless it was hashed before."""
         path = _source_of(str(Path(name).absolute()))
         if path in self.files or _is_left_out(path):
             return
@@ -123,7 +123,7 @@ class _Recording:
 _Stamp = tuple[int, ...]
 
 _ON: list[_Recording] = []
-"""The recording of this process, if one is on."""
+"""The active recording of this process, if there is one."""
 
 _HERE = local()
 """Flag of a thread, `silent`: true while its reads are not the program's own."""
@@ -162,18 +162,18 @@ def is_recording() -> bool:
 
 
 def close(reason: str) -> None:
-    """Exclude everything that this process judges from stores."""
+    """Exclude all findings of this process from stores."""
     for recorded in _ON:
         recorded.close(reason)
 
 
 def traced() -> Any:
-    """Count everything that this thread does meanwhile as done by the program under test."""
+    """Attribute everything that this thread does in the block to the program under test."""
     return _silent(is_silent=False)
 
 
 def untraced() -> Any:
-    """Count everything that this thread does meanwhile as done by the suite."""
+    """Attribute everything that this thread does in the block to the suite."""
     return _silent(is_silent=True)
 
 
@@ -188,7 +188,7 @@ def _silent(*, is_silent: bool) -> Iterator[None]:
 
 
 def unheard(shown: Callable[..., Iterator[Any]]) -> Callable[..., Iterator[Any]]:
-    """Return what shows the progress of steps: the suite does that, and the program the steps."""
+    """Wrap a progress display: the suite does the display, and the program the steps."""
 
     def both(steps: Iterable[Any], *about: Any) -> Iterator[Any]:
         yield from _each(shown(_each(steps, traced), *about), untraced)
@@ -239,7 +239,7 @@ def _listen() -> None:
 
 
 def _listen_to_names(kind: Any) -> None:
-    """Listen to which variables are read, looked up and set."""
+    """Record the variables that are read, looked up and set."""
     get, contains, put = kind.__getitem__, kind.__contains__, kind.__setitem__
 
     def traced_get(environment: Any, name: Any) -> Any:
@@ -261,7 +261,7 @@ def _listen_to_names(kind: Any) -> None:
 
 
 def _listen_to_walks(kind: Any) -> None:
-    """Listen to iterations over all variables, which may read any of them."""
+    """Record iterations over all variables, which may read any variable."""
     walk, shown, count = kind.__iter__, kind.__repr__, kind.__len__
 
     def ask_all(environment: Any) -> None:
@@ -457,7 +457,7 @@ def _digest_of_variable(name: str) -> str | None:
 
 
 def _source_of(path: str) -> str:
-    """Return the source of compiled code, or its path if the source is missing."""
+    """Return the path of compiled code's source, or the given path if the source is missing."""
     if path.endswith(".pyc"):
         with suppress(ValueError, NotImplementedError):
             source = source_from_cache(path)
@@ -466,7 +466,7 @@ def _source_of(path: str) -> str:
 
 
 def _stamp(path: str) -> _Stamp | None:
-    """Return a difference if a file has been written or replaced, otherwise None."""
+    """Return properties of a file that change when it is written or replaced; None if missing."""
     try:
         found = Path(path).stat()
     except (OSError, ValueError):
@@ -500,10 +500,10 @@ _BINARY = getattr(os, "O_BINARY", 0)
 
 
 def _named_so(folder: str, name: str) -> list[str]:
-    """Return the entries of a folder that stand for a module of a name, sorted.
+    """Return the entries of a folder that can provide a module of a name.
 
-    A folder by that name is a package or not by what it has inside. An archive of modules, in the
-    place of a folder, stands for any of them by its digest.
+    A folder of that name is a package if it has a file `__init__`, which is then an entry, too. An
+    archive of modules in place of the folder is represented by its digest.
     """
     try:
         # Whatever is added, removed or renamed changes the time.
@@ -519,13 +519,13 @@ def _named_so(folder: str, name: str) -> list[str]:
 
 @cache
 def _archive(path: str, _: int) -> list[str]:
-    """Return what stands for every module of an archive, which is hashed once for all of them."""
+    """Return the digest that represents every module of an archive, which is hashed once."""
     return [f"SHA-256 {_digest_of(path)}"]
 
 
 @cache
 def _entries(folder: str, _: int) -> dict[str, list[str]]:
-    """Return the entries of a folder by the names of the modules that they can stand for."""
+    """Return the entries of a folder by the names of the modules that they can provide."""
     found: dict[str, list[str]] = {}
     for each in sorted(each.name for each in Path(folder).iterdir()):
         name, dot, rest = each.partition(".")
@@ -539,7 +539,7 @@ _SUFFIXES = frozenset(all_suffixes())
 
 @cache
 def _is_left_out(name: str) -> bool:
-    """Return True for a file of Python, the suite or a library with a version, and for no file."""
+    """Return True for a folder, or a file of `_SAME`, Python, the suite or a versioned library."""
     path = os.path.realpath(name)
     if name in _SAME or Path(path).is_dir():
         return True
@@ -569,7 +569,7 @@ def _is_standard(name: str) -> bool:
 
 @cache
 def _python_folders() -> tuple[str, ...]:
-    """Return the folders of Python and its libraries, which may be links to each file."""
+    """Return the folders of Python and its libraries, whose files may be links."""
     return tuple({f"{path}{os.sep}" for path in sysconfig.get_paths().values() if path})
 
 

@@ -94,7 +94,7 @@ class BatchCounterexample:
 
 
 Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Wraps an iteration over a number of steps with a title, to display its progress."""
+"""Function that wraps an iteration over a number of steps with a title, to display its progress."""
 
 
 def silently(steps: Iterable[Any], _count: int, _title: str) -> Iterable[Any]:
@@ -354,7 +354,7 @@ def _account(requirement: str, nominal: Instance, seen: Observation) -> Countere
 
 
 def _blame(requirement: str, seen: Observation, drafts: Drafts, wrong: Path) -> Rational:
-    """Return the part of the failure that shows on these drafts; `wrong` is a text that is off."""
+    """Return the part of the failure on these drafts; `wrong` is a text of wrong probability."""
     observed, expected = seen.observed[drafts], _expected(seen, drafts)
     if requirement == "law.support":
         return observed.probability(lambda outcome: is_excluded(seen.instance, outcome))

@@ -1,7 +1,7 @@
 """Likeness: the known faults that have the laws of a failing verifier, on the same cases.
 
 Naming a known fault is faster than finding it. So the laws on some failing cases are compared with
-those of the suspects, which are verifiers with one known fault each, and with those of common
+the laws of the suspects, which are verifiers with one known fault each, and with the laws of common
 confusions: a different algorithm, or different rows of the target or the draft.
 
 Two programs that compute the same function differ by rounding alone, and each is off by
@@ -62,7 +62,7 @@ OWN = "draftproof"
 """Source of a fault that nobody has reported."""
 
 _SCREENED = 2
-"""Number of cases on which all suspects run; on the rest, only those identical on one of these."""
+"""Number of cases that screen suspects: a suspect identical on none of them skips the others."""
 
 _BEYOND_ROUNDING = 3
 """Multiple of the distance explained by rounding at which a case clearly fails."""
@@ -98,8 +98,9 @@ class Likeness:
 
     `matches` has the number of cases by the name of the fault, the largest first; faults with the
     same number cannot be told apart on these cases. `compared` is the number of faults that were
-    compared, `left_out` has those that were not, for time or because the exact lane cannot see
-    them. `checks` says what to look at for each match, `seen_in` where its fault was seen.
+    compared, `left_out` has the faults that were not, for lack of time or because the exact lane
+    cannot see them. `checks` has the place to check for each match, `seen_in` the sources of its
+    fault.
     """
 
     cases: tuple[str, ...]
@@ -120,9 +121,9 @@ def likeness(
 ) -> Likeness | None:
     """Return the suspects and confusions that have the laws of a failed verifier.
 
-    `findings` are those of a campaign of the mode, `searched` is what stands for its case
-    "search". Returns None where no case fails clearly on a law of one call, on a lane that
-    computes laws.
+    `findings` are from a campaign of the mode, `searched` is the instance and setting of its case
+    "search". Returns None if no case fails clearly on a law of one call, on a lane that computes
+    laws.
     """
     chosen = _chosen(findings, mode, program.declared, searched)
     if not chosen:
@@ -177,7 +178,7 @@ def likeness_to_json(found: Likeness) -> dict[str, Any]:
 class FailingCase:
     """Case that fails on a lane: its requests, and their changes.
 
-    Each request has its weight, so that those of all drafts of an instance have the weight 1.
+    Each request has a weight; the weights of all drafts of an instance sum to 1.
     """
 
     id: str
@@ -200,7 +201,7 @@ class _Seen:
 def _chosen(
     findings: Sequence[Finding], mode: str, declared: Declaration, searched: Tried | None
 ) -> list[FailingCase]:
-    """Return the cases to compare: those of one row before all others, small ones first."""
+    """Return the cases to compare: cases of one row before all others, small cases first."""
     failing = {(each.case, each.lane): each for each in findings if _fails_clearly(each)}
     lane = next((lane for lane in COMPUTING if any(at == lane for _, at in failing)), EXACT)
     own = {case: each for (case, at), each in failing.items() if at == lane}
@@ -250,7 +251,7 @@ def _of_a_search(
 def _otherwise(
     failing: _Failing, lane: str, mode: str, declared: Declaration, _: Tried | None
 ) -> Iterator[FailingCase]:
-    """Yield the cases that are asked in another layout, or without a generator."""
+    """Yield the failing cases with a changed layout, or without a generator."""
     changes: dict[str, Callable[[Request], Request]] = {
         f"layout.{name}": partial(laid_out, name) for name in LAID
     }
@@ -296,7 +297,7 @@ def _size(instance: Instance) -> int:
 
 
 def _seen(program: Program, chosen: Sequence[FailingCase], lane: str) -> list[_Seen]:
-    """Return the laws of a program on cases; those that are asked alike share their runs."""
+    """Return the laws of a program on cases; cases of one change and setting share their runs."""
     seen: dict[str, _Seen] = {}
     for change, setting in dict.fromkeys((case.change, case.setting) for case in chosen):
         own = [case for case in chosen if (case.change, case.setting) == (change, setting)]
@@ -317,7 +318,7 @@ def _seen(program: Program, chosen: Sequence[FailingCase], lane: str) -> list[_S
 
 
 def _allowed(declared: Declaration, case: FailingCase) -> Rational:
-    """Return how far rounding moves the law of a request: that of each row that is random."""
+    """Return how far rounding can move the law of a request, summed over its random rows."""
     return max(
         len(random) * largest_allowed(declared, random)
         for _, rows in case.requests
@@ -365,7 +366,7 @@ def _is_clear(seen: _Seen, declared: Declaration) -> bool:
 def _fitting(
     suspects: Sequence[Suspect], declared: Declaration, findings: Sequence[Finding]
 ) -> Iterator[tuple[str, Program]]:
-    """Yield the suspects of the verifier's algorithm that fail on a law, given the same rows."""
+    """Yield the suspects of the verifier's algorithm that must fail a law or failed requirement."""
     failed = {*LAWS, *(each.requirement for each in findings if each.verdict == FAIL)}
     for suspect in suspects:
         if failed.isdisjoint(suspect.must_fail):
@@ -436,7 +437,7 @@ _RowLaw = Callable[[Instance, Drafts], Law[Outcome]]
 def _laws_of(row_law: _RowLaw, case: FailingCase, declared: Declaration) -> tuple[Law[Any], ...]:
     """Return the laws of requests whose rows are independent, each by its own law.
 
-    Raises `InvalidInput` where a row has none.
+    Raises `InvalidInput` if a row has no law.
     """
     return tuple(
         independent([row_law(as_given(instance, declared), drafts) for instance, drafts in rows])
@@ -445,7 +446,7 @@ def _laws_of(row_law: _RowLaw, case: FailingCase, declared: Declaration) -> tupl
 
 
 def _reference(declared: Declaration) -> _RowLaw:
-    """Return the law of the algorithm that is declared, of token verification if it is unknown."""
+    """Return the law of the declared algorithm, or of token verification if it is unknown."""
     return partial(_of_algorithm, ALGORITHMS.get(declared.algorithm, ALGORITHMS["token"]))
 
 
@@ -522,7 +523,7 @@ def _tempered(row: Row, temperature: float) -> Row:
 
 
 def _confused(declared: Declaration, seen: Sequence[_Seen]) -> Iterator[tuple[str, int]]:
-    """Yield on how many cases each confusion is identical; of those with equal laws the first."""
+    """Yield each confusion's number of identical cases; if laws are equal, only the first's."""
     screened, others = seen[:_SCREENED], seen[_SCREENED:]
     known: list[Sequence[tuple[Law[Any], ...] | None]] = []
     for name, _, row_law in _confusions(declared):
@@ -535,7 +536,7 @@ def _confused(declared: Declaration, seen: Sequence[_Seen]) -> Iterator[tuple[st
 
 
 def _is_near(declared: Declaration, seen: _Seen, laws: tuple[Law[Any], ...] | None) -> bool:
-    """Return True if laws are identical to those of a verifier that may process its rows before."""
+    """Return True if laws are identical to those of a verifier that may process its rows first."""
     if laws is None:
         return False
     off = seen.off + _processed(declared, seen.case)
@@ -552,7 +553,7 @@ def _laws_or_none(
 
 
 def _processed(declared: Declaration, case: FailingCase) -> Rational:
-    """Return how far rounding moves the law of a request whose rows are processed before."""
+    """Return how far rounding can move the law of a request whose rows are processed first."""
     return max(
         len(rows) * allowed_of_text(declared, rows[0][0].vocabulary, rows[0][0].length)
         for _, rows in case.requests

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from hypothesis.strategies import DrawFn, SearchStrategy
 
 CASE = "search"
-"""The name that stands for the case in a finding of the search."""
+"""Name in place of a case's id in findings of the search."""
 
 # The work of the exact lane grows with the number of ways to draw the drafts: 0.2 s for this many.
 _MOST_DRAFTS = 16
@@ -344,7 +344,7 @@ def _tried(log: _Log) -> SearchStrategy[Tried]:
 
 
 def _stays_certain(log: _Log) -> bool:
-    """Return True if what is certain is so for the verifier, too: else its runs would multiply."""
+    """Return True if the verifier treats certain rows as such; if not, its runs would multiply."""
     sure: Row = (rational(1), rational(0))
     certain = _instance(log.program.declared, [sure], [sure], 2, 1)
     case = Case(CASE, "", "certify", certain)
@@ -432,7 +432,7 @@ _MOST_WIDE = 16
 
 
 def _is_longer(dtype: str, own: str) -> bool:
-    """Return True if all rows that are exact in an adapter's own dtype are exact in another."""
+    """Return True if a different dtype has exactly all rows that an adapter's own dtype has."""
     return dtype != own and _DIGITS[dtype] >= _DIGITS[own]
 
 

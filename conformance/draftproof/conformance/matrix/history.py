@@ -23,7 +23,7 @@ from draftproof.conformance.requirements.finding import CANNOT_RUN, FAIL, UNFETC
 
 @dataclass(frozen=True)
 class SameFiles:
-    """Versions with the same files, the oldest first, and the digest of these."""
+    """Versions with the same files, the oldest first, and the digest of the files."""
 
     digest: str
     versions: tuple[Past, ...]
@@ -39,7 +39,7 @@ class UnreadHistory:
 
 
 def texts_of(past: Sequence[Past]) -> Iterator[SameFiles | UnreadHistory]:
-    """Yield the texts of versions in the order of their first ones; each version is read once.
+    """Yield the texts, in the order of their first versions; each version is read once.
 
     Neighbours with the same files are one text; the same files after a gap are a new text.
     """
@@ -186,7 +186,7 @@ def _failed(row: Mapping[str, Any]) -> list[str]:
 
 
 def _distance(row: Mapping[str, Any]) -> float | None:
-    """Return the total variation of what is emitted from the target, None where it is unknown."""
+    """Return the total variation between emissions and target, None if it is unknown."""
     requirements = row["judged"]["requirements"] if row["judged"] else ()
     own = (each["distance"] for each in requirements if each["id"] == "law.lossless")
     distance: float | None = next(own, None)

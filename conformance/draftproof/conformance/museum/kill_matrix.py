@@ -35,8 +35,8 @@ LOSSLESS = ("law.lossless", "law.support", "law.prefix", "length.bounded")
 class KillCell:
     """Verdict of one requirement on one lane: killed, survived, undecided or blind.
 
-    `finding` is the finding that killed, or one of those that did not; `cases` is the number of
-    cases judged until then.
+    `finding` is the first finding that gives the verdict; `cases` is the number of cases judged
+    until then.
     """
 
     requirement: str
@@ -50,9 +50,9 @@ class KillCell:
 class KillRow:
     """Fate of one mutant or control.
 
-    `caught` is true for the required fate: of a mutant, that the requirement that it breaks, and
-    the others that must catch it, kill it on every lane that could observe it; of a control, that
-    it fails the requirements that it must fail, and none that would call it lossy.
+    `caught` is true for the required fate. A mutant must be killed by the requirement that it
+    breaks, and by the others that must catch it, on every lane that could observe it. A control
+    must fail the requirements that it must fail, and no requirement that would call it lossy.
     """
 
     exhibit: Exhibit
@@ -73,7 +73,7 @@ def kill_matrix(
 
     A mutant is judged by the requirements that must catch it, quick cases first, each until it
     catches the mutant; a control by all requirements on all cases. If none of the lanes can decide
-    on a mutant, the strongest other lane that can judges it. `seed` is random by default.
+    on a mutant, the strongest other lane that can decide judges it. `seed` is random by default.
     """
     terms = Terms("", mode, randbits(48) if seed is None else seed, FALSE_ALARM)
     work = joblib.Parallel(n_jobs=jobs, return_as="generator")(
@@ -110,7 +110,7 @@ def _is_killed(requirement: str, cells: Sequence[KillCell]) -> bool:
 
 
 def _quick_first(exhibit: Exhibit, mode: str) -> list[Task]:
-    """Return the tasks of the mode, those of mode quick before all others."""
+    """Return the tasks of the mode, starting with the tasks of mode quick."""
     declared = program_of(exhibit.make()).declared
     quick = {(task.case, task.requirements) for task in plan(declared, "quick")}
     return sorted(

@@ -50,15 +50,15 @@ AskedRow = tuple[Instance, list[Path]]
 """An instance, and the paths drafted from it."""
 
 Text = tuple[Any, ...] | str
-"""An emission: tokens, those of every row, or the words of a failure."""
+"""An emission: its tokens, the tokens of every row, or the words of a failure."""
 
 
 class NotReproducible(ValueError):
-    """A certificate from which no script can be written; the message says why."""
+    """Error of a certificate from which no script can be written; the message says why."""
 
 
 class BrokenCounterexample(ValueError):
-    """A counterexample contradicts itself; the message says where."""
+    """Error of a counterexample that contradicts itself; the message says where."""
 
 
 def script(found: Mapping[str, Any], title: str) -> str:

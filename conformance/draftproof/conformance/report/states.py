@@ -39,9 +39,9 @@ STATES: Mapping[str, str] = MappingProxyType(
 """Every state of a row and its meaning, best first."""
 
 BELOW_TOKEN = frozenset({"target_first", "naive_tree"})
-"""Algorithms that sample the target first: they keep sum p q of a draft, for all p and q, and token
-verification keeps sum min(p, q) (the ledger's target_first.value and naive_tree.value). The two are
-equal for a draft that is certain."""
+"""Algorithms that sample the target first: for all p and q, they accept with probability sum p q,
+and token verification with probability sum min(p, q) (the ledger's target_first.value and
+naive_tree.value). The two are equal for a draft that is certain."""
 
 
 def state(row: Mapping[str, Any]) -> str:
@@ -98,7 +98,7 @@ def losslessness(row: Mapping[str, Any]) -> Mapping[str, Any]:
 def share(row: Mapping[str, Any]) -> float | None:
     """Return E[accepted length] as a share of the optimum, None where it is not known.
 
-    The cases sample their drafts, so the share says nothing of an engine whose drafts are certain.
+    The cases sample their drafts, so the share does not apply to an engine with certain drafts.
     """
     if row.get("certain"):
         return None

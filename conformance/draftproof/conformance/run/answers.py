@@ -14,8 +14,8 @@ from draftproof.conformance.lanes.engine.parts import Asked
 from draftproof.conformance.lanes.engine.server import UNKNOWN, EngineFailed
 
 Source = Callable[[Asked, int, bool, int], Batch | None]
-"""Function that returns a batch of a part, or of its control if the flag is set, by its number;
-None after the last batch. The first number is the number of tokens left to ask for."""
+"""Function of a part, the number of tokens left to ask for, a flag for the part's control, and the
+number of a batch. It returns the batch, None after the last."""
 
 
 def asked_of(engine: Engine, control: Engine | None = None) -> Source:
@@ -46,9 +46,9 @@ class Answers:
     known: Sequence[Record]
     """Records of answers."""
     are_read: bool
-    """True if the answers were read: their requests are in the records, and end with them."""
+    """True for tokens written elsewhere: the records hold all of their requests."""
     source: Source | None = None
-    """None if the evidence must suffice."""
+    """Source of further answers; None if the evidence must suffice."""
     keep: Callable[[Record], None] = lambda _: None
     batch: int = 0
     taken: dict[bool, int] = field(default_factory=lambda: {False: 0, True: 0})

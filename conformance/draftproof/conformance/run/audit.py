@@ -16,7 +16,7 @@ from draftproof.conformance.lanes.audit.wealth import EPSILONS, AuditWealth
 ALARM, QUIET, UNDECIDED = "alarm", "no alarm", "inconclusive"
 
 _TOGETHER = 128
-"""Number of tokens between looks; the rest is used at the end."""
+"""Number of tokens between looks; the last look uses the remaining tokens."""
 
 
 @dataclass
@@ -58,7 +58,7 @@ class _Group:
         return detectable(chances, self.wealth.tokens, self.threshold, epsilon=self.tolerance)
 
     def would_show(self, other: _Group) -> bool:
-        """Return True if these tokens would show the bias that others have.
+        """Return True if these tokens would show the bias of the other group.
 
         The number of tokens must be twice the expected number: nine in ten logs need at most 1.6
         times as many as expected.

@@ -126,11 +126,11 @@ class UnknownCase(LookupError):
 class Campaign:
     """The adapter to judge, and the terms of the campaign.
 
-    `name` leads to the adapter. Every requirement is decided by the strongest of the `lanes` that
-    can see it. Beyond the cases, as many `examples` as are asked for are searched for the rows that
-    hurt most. `known_failures` has the issue of every requirement that is known to fail. `only`
-    names the requirements that are asked, `cases` are patterns of the cases that they are asked on,
-    such as "generic.*", or "!wide.*" for all but these; an empty one stands for all.
+    `name` locates the adapter. The strongest of the `lanes` that can see it decides each
+    requirement. Beyond the cases, a search tries `examples` generated instances for the worst rows.
+    `known_failures` has the issue of every requirement that is known to fail. `only` names the
+    requirements to judge; `cases` are patterns of the cases to judge, such as "generic.*", or
+    "!wide.*" for all others. An empty `only` or `cases` selects all.
     """
 
     name: str
@@ -146,7 +146,7 @@ class Campaign:
 
 
 def campaign_of(header: Mapping[str, Any]) -> Campaign:
-    """Return the campaign that left a header."""
+    """Return the campaign that the header of its evidence describes."""
     terms = header["campaign"]
     return Campaign(
         header["adapter"]["place"],
@@ -268,7 +268,7 @@ def _judged_all(
     over: Over,
     progress: Progress,
 ) -> list[Finding]:
-    """Return the findings of all tasks, those first that records `known` of them have."""
+    """Return the findings of all tasks; results in the `known` records are not judged again."""
     before = known[: next(iter(found_blind(known)), None)]
     done = [record for record in before if record["record"] in ("share", "result")]
     steps, title = judged(work, known=done, keep=keep, over=over), work.program.declared.name
@@ -281,7 +281,7 @@ def _judged_all(
 def _without(work: Work, found: Record) -> Work:
     """Return the work without a lane that was found blind.
 
-    If calls of one row showed it to be blind, samples are drawn in such calls.
+    If calls of one row showed that it is blind, samples are drawn in calls of one row.
     """
     alone = work.terms.alone or found.get("alone", False)
     blind = {**work.blind, found["lane"]: found["reason"]}
@@ -306,9 +306,9 @@ def _disagreeing(
 ) -> Record | None:
     """Return how a lane's laws differ from real runs, None if they agree.
 
-    A few runs show only gross faults: if they are odd, more are made. Rows of one call may differ
-    from a row alone for a reason of the adapter's own, which the requirements on batches report; if
-    they report none, the lane is wrong.
+    A few runs show only gross faults; if their result is unlikely, more runs are made. Rows of one
+    call may differ from a row alone because of the adapter itself, which the requirements on
+    batches report; if they report no difference, the lane is wrong.
     """
     threshold = Budget(work.terms.false_alarm).threshold
     alone, rows = ([each[kind] for each in counts] for kind in ("alone", "rows"))
@@ -334,11 +334,10 @@ def _disagreeing(
 
 
 _ODD = log(20)
-"""Log evidence from which more real runs are made: correct laws reach it in one campaign in
-twenty."""
+"""Log evidence at which more real runs are made; with correct laws, 1 campaign in 20 reaches it."""
 
 _TIMES = (16, 256, 4096)
-"""Factor by which real runs are multiplied if they are odd, and again if they stay so."""
+"""Factors of the number of real runs, applied in turn while the result stays unlikely."""
 
 _MOST_ALONE = 20_000
 """Maximum number of real runs: they show an error in 1/20 of all outcomes."""
@@ -415,7 +414,7 @@ def _cases(tasks: Sequence[Task]) -> Iterator[Record]:
 
 
 def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
-    """Return the work for those lanes that are wanted; single runs always are."""
+    """Return the tasks with the requested lanes only; single runs are always included."""
     wanted = (*campaign.lanes, RUN)
     return [
         replace(task, lanes=tuple(lane for lane in task.lanes if lane in wanted))
@@ -426,7 +425,7 @@ def tasks_of(campaign: Campaign, declared: Declaration) -> list[Task]:
 
 
 def terms_of(campaign: Campaign, tasks: Sequence[Task]) -> Terms:
-    """Return the terms of a campaign, which leave the lane open."""
+    """Return the terms of a campaign, without a lane."""
     each = campaign.false_alarm / tests_of(tasks)
     return Terms("", campaign.mode, campaign.seed, each, tuple(sorted(campaign.cases)))
 
@@ -491,7 +490,7 @@ def _computing(campaign: Campaign, blind: Mapping[str, str]) -> list[str]:
 
 
 def _require_search(campaign: Campaign, blind: Mapping[str, str]) -> None:
-    """Raise `SearchUnavailable` before judging, not after it."""
+    """Raise `SearchUnavailable` before judging if a search was requested and cannot run."""
     if campaign.examples and _computing(campaign, blind):
         require_hypothesis()
 

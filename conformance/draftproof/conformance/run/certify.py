@@ -29,9 +29,9 @@ def certify(
     """Judge an adapter, given as an object or by its name, and return its certificate.
 
     `only` names the requirements to judge, `cases` are patterns of their cases, empty for all;
-    `lanes` may decide, strongest first; without a `seed` a random one is drawn. Further terms are
-    those of a `Campaign`. This process judges an adapter given as an object: `jobs` needs a name.
-    Raises what `run` raises, and `ValueError` for more than one job of an adapter without a name.
+    `lanes` may decide, strongest first; the `seed` is random by default. Further terms are those of
+    a `Campaign`. This process judges an adapter given as an object: `jobs` needs a name. Raises
+    what `run` raises, and `ValueError` for more than one job of an adapter without a name.
     """
     terms |= {"mode": mode, "only": only, "cases": cases, "lanes": lanes}
     if seed is not None:
@@ -47,6 +47,6 @@ def certify(
 
 
 def _place(adapter: Adapter) -> str:
-    """Return the place of an adapter's class, by which others may find the judged program."""
+    """Return the import path of an adapter's class, which identifies the judged program."""
     kind = type(adapter)
     return f"{kind.__module__}:{kind.__qualname__}"

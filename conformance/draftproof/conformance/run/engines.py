@@ -1,12 +1,12 @@
 """A campaign on a whole engine: parts are asked in turn, and each is judged by its own tokens.
 
-Where an engine can be told not to draft, or a second one that does not is at hand, every part has a
-*control*: requests of the same kind, without speculation. Whoever hands over a program says that it
-applies the settings of a request and no others: then tokens that are not drawn from the known rows
-are a failure, with speculation or without. Of a server nobody knows which filters it has by
-default. It fails where it writes what the target never says, or where it does not write as its
-control does, whatever rows both have (`Paired`); where it only differs from the known rows, it is
-undecided.
+If an engine can be told not to draft, or a second engine without drafting is available, every part
+has a *control*: requests of the same kind, without speculation. Whoever passes a program vouches
+that it applies the settings of a request and no others: then tokens that are not drawn from the
+known rows are a failure, with or without speculation. The default filters of a server are unknown.
+A server fails if it writes tokens to which the target gives no probability, or if its tokens differ
+in distribution from its control's, whatever rows both have (`Paired`). If its tokens differ from
+the known rows only, the verdict is inconclusive.
 
 The evidence has every token. The requests follow from the seed and the answers before, so the
 evidence is enough to go on with, and to judge again.
@@ -58,7 +58,7 @@ BIAS = 0.1
 """Bound on the distance below which a part passes."""
 
 CONTROLLED = 0.3
-"""Tokens of a control, as a share of those of its part."""
+"""Number of a control's tokens, as a share of its part's."""
 
 POWER = 0.9
 
@@ -70,7 +70,7 @@ class EngineCampaign:
     """The terms on which an engine is judged, and what is known of it.
 
     `vouched` says whether the engine is known to apply the settings of a request, and no others;
-    `settings` are those that it takes.
+    `settings` are the settings that it takes.
     """
 
     rows: KnownRows
@@ -85,11 +85,11 @@ class EngineCampaign:
     settings: tuple[str, ...] = ()
     streams: bool = False
     draft_length: int | None = None
-    """L, of an engine that drafts with the draft of the checkpoint; None for others."""
+    """L of an engine that drafts with the draft of the checkpoint; None for others."""
     control: str | None = None
     """The address of the control, or None without a control."""
     tokens: int = 200_000
-    """The most tokens to ask for, including those of controls."""
+    """Maximum number of tokens to ask for, including those of controls."""
     written: tuple[Part, ...] = ()
     """The parts of tokens written elsewhere, empty for an engine that is asked."""
     false_alarm: float = 1e-9
@@ -159,7 +159,7 @@ def run(
 def recounted(evidence: Evidence) -> int:
     """Return how many verdicts follow from the tokens in the evidence, which are judged again.
 
-    Raises `EditedEvidence` where one does not follow.
+    Raises `EditedEvidence` if a verdict does not follow.
     """
     campaign = campaign_in(evidence.records)
     results = [record for record in evidence.records if record["record"] == "result"]
@@ -285,7 +285,7 @@ def _part_in(told: Mapping[str, Any]) -> Part:
 
 
 Pair = tuple[Asked, Asked | None]
-"""Tokens of a part, and those of its control, None if there is none."""
+"""Tokens of a part and of its control, None without a control."""
 
 
 def _results(
@@ -296,7 +296,7 @@ def _results(
 ) -> Iterator[Record]:
     """Yield the result of each part in turn, from known answers and then from a source.
 
-    Raises `EditedEvidence` where a part has other answers than were needed.
+    Raises `EditedEvidence` if a part has more or fewer answers than needed.
     """
     of_task: dict[int, list[Record]] = {}
     for record in known:

@@ -18,7 +18,7 @@ from draftproof.conformance.run.schedule import Work, judged
 from draftproof.conformance.run.workers import Over, Workers, working
 
 SECONDS = 5.0
-"""Seconds to spend on timing tasks, without the last one."""
+"""Seconds after which no further task is timed."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,13 @@ def forecast(
 def _in_turn(
     kinds: Mapping[tuple[str, ...], Sequence[int]],
 ) -> Iterator[tuple[tuple[str, ...], int]]:
-    """Yield a task of every kind, then a second one of each kind, from the middle on."""
+    """Yield a task of every kind in turn, each kind's tasks in the order of `_halves`."""
     spread = ([(kind, index) for index in _halves(own)] for kind, own in kinds.items())
     return (each for turn in zip_longest(*spread) for each in turn if each is not None)
 
 
 def _halves(tasks: Sequence[int]) -> Iterator[int]:
-    """Yield tasks so that the first few are far apart: cases grow in their order."""
+    """Yield the middle task, then the middles of both halves, and so on: cases grow in order."""
     parts = [tasks]
     while parts:
         part = parts.pop(0)

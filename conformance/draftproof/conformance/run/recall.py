@@ -19,9 +19,9 @@ from draftproof.conformance.requirements.finding import FAIL
 class Recall:
     """Known findings of a campaign that began at the time `made`, of the adapter of a `name`.
 
-    The share `audited` of known findings is judged again, or all of them if `is_ignored`. The
-    counts are of `known` findings, by the times at which they were made, and of findings `judged`
-    now; all of them rest on the `basis`.
+    The share `audited` of known findings is judged again, or all of them if `is_ignored`. `known`
+    counts stored findings by the time at which they were made, `judged` counts the findings judged
+    now; the `basis` is that of all of them.
     """
 
     store: Store
@@ -98,7 +98,7 @@ def _difference(then: Sequence[Record], now: Sequence[Record]) -> str:
 
 
 def _comparable(records: Sequence[Record], *, is_whole: bool) -> dict[str, Record]:
-    """Return results by task and key, and with the whole of it all other records by their place."""
+    """Return results by task and key; if `is_whole`, return all records by position instead."""
     beside = ("made", "likeness")
     told = [{k: v for k, v in each.items() if k not in beside} for each in records[1:]]
     keyed = {f"{each['task']} {each['key']}": each for each in told if "key" in each}

@@ -1,4 +1,4 @@
-"""Repetition of evidence: its counts are judged again, or everything is."""
+"""Repetition of evidence: judging its counts again, or judging everything again."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Repetition:
     elsewhere: tuple[str, ...]
     """Differences from the first environment, and the files whose code differs."""
     moved: Moved | None = None
-    """The distance in the near parts that came nearest to its bound."""
+    """The distance in the near parts that came closest to its bound."""
     turned: tuple[str, ...] = ()
     """The verdicts in the near parts that changed, and why they may."""
 
@@ -77,7 +77,7 @@ class Repetition:
 def recounted(evidence: Evidence) -> int:
     """Return how many verdicts on samples follow from their counts, which are judged again.
 
-    The number is 0 for evidence of another suite. Raises `EditedEvidence` if a verdict does not
+    The number is 0 for evidence of a different suite. Raises `EditedEvidence` if a verdict does not
     follow, `MalformedEvidence` if none can.
     """
     if not is_of_this_suite(evidence):
@@ -158,8 +158,8 @@ def repeat(
 ) -> Repetition:
     """Judge the subject of evidence again, with the same seeds, and compare.
 
-    `name` leads to the adapter, if its place has changed. Raises what `run` raises, and
-    `StaleEvidence` if adapter or suite are not those of the evidence.
+    `name` locates the adapter, if its place has changed. Raises what `run` raises, and
+    `StaleEvidence` if the adapter or the suite differs from that of the evidence.
     """
     then = evidence.header
     campaign = campaign_of(then)
@@ -237,7 +237,7 @@ def _compared(
 
 
 def _parts(records: Iterable[Record]) -> dict[str, list[Record]]:
-    """Return the records of every part, those of the plan together, with the terms."""
+    """Return the records of every part; the plan is one part, with the terms."""
     parts: dict[str, list[Record]] = {}
     for record in records:
         kind = record["record"]
@@ -271,7 +271,7 @@ class _Near:
     moved: Moved | None = None
     turned: list[str] = field(default_factory=list)
     requirements: set[str] = field(default_factory=set)
-    """The near parts with a changed verdict."""
+    """Requirements whose verdict changed in the near parts."""
 
     def takes(
         self, then: Sequence[Record], now: Sequence[Record], loaded: Callable[[], Program]
@@ -324,7 +324,7 @@ def _share(moved: Moved) -> float:
 
 
 def _nearness(was: Record, is_now: Record, loaded: Callable[[], Program]) -> list[_Pair] | None:
-    """Return the comparisons of all findings of a task or a search; None if one is different."""
+    """Return the comparisons of all findings of a task or a search; None if any is not near."""
     if len(was["findings"]) != len(is_now["findings"]):
         return None
     pairs = []
@@ -388,10 +388,11 @@ def _pair_of_search(
     is_now: Mapping[str, Any],
     loaded: Callable[[], Program],
 ) -> _Pair | None:
-    """Return the comparisons of the worst rows of a search, judged again.
+    """Return the comparison of a search's worst rows, judged again; None if they are not near.
 
-    A search follows the last bits of distances, so on another platform it may end on other rows.
-    The rows that it found first must still fail, and those that it finds now must be no worse.
+    A search follows the last bits of distances, so on a different platform it may end on different
+    rows. The rows that it found first must lead to a near result here, and the rows found here must
+    have no worse verdict.
     """
     requirement = was["requirement"]
     rows, others = (_worst_rows(each, requirement) for each in (then, now))

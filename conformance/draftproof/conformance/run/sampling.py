@@ -74,7 +74,7 @@ def recount(task: Task, declared: Declaration, terms: Terms, shares: Sequence[Re
 
 
 def batches_in(record: Record, test: SequentialTest) -> list[BatchCounts]:
-    """Return the batches of a share. Raises `MalformedEvidence` if the test can have none such."""
+    """Return the batches of a share. Raises `MalformedEvidence` if the test cannot have it."""
     share, cells = record["share"], test.nulls.cells.size
     sizes = test.shares[share] if share < len(test.shares) else ()
     if len(record["looks"]) > len(sizes):

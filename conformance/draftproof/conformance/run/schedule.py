@@ -54,9 +54,9 @@ _MOST_LOSSES = 3
 class Work:
     """Tasks to be judged, by a program, on terms that leave the lane open.
 
-    `name` is what other processes know the program by, `subject` the digest of its files. `blind`
-    has the lanes that cannot see it, `sampled` says whether samples may decide. What the `recall`
-    has is not judged again.
+    `name` identifies the program in other processes, `subject` is the digest of its files. `blind`
+    has the lanes that cannot see it, with the reasons; `sampled` says whether samples may decide.
+    Findings in the `recall` are not judged again.
     """
 
     program: Program
@@ -94,7 +94,7 @@ class Work:
         return found
 
     def key(self, index: int, lane: str | None) -> str:
-        """Return the code key of a task that a lane decides, None for no lane."""
+        """Return the code key of a task for the lane that decides it, None if no lane does."""
         return code_key(
             self.tasks[index],
             lane=lane,

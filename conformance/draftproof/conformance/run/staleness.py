@@ -117,7 +117,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
     """Return the standing of a certificate against the current verifier, specification and suite.
 
     `adapter` is the name of the verifier, as `load_adapter` takes it. Without it, only a built-in
-    adapter is loaded, because a certificate may name anybody's program.
+    adapter is loaded, because a certificate may name any program.
     """
     (of,) = document["subject"]
     by, with_suite, _ = document["predicate"]["configuration"]
@@ -152,7 +152,7 @@ def standing(document: Mapping[str, Any], adapter: str | None = None) -> Currenc
 
 
 def _roots(said: Mapping[str, Any], program: Program) -> dict[str, str]:
-    """Return the current roots of requirements, as judging the program now would leave them."""
+    """Return the roots of the requirements' keys that judging the program now would give."""
     # What it imports needs torch.
     from draftproof.conformance.run.campaign import campaign_in, tasks_of
 
@@ -185,7 +185,7 @@ def keys_now(
 ) -> list[str]:
     """Return the code keys of a campaign's tasks, each decided by the lane that is given for it.
 
-    Returns an empty list if these lanes have not decided these tasks.
+    Returns an empty list if these lanes cannot have decided these tasks.
     """
     from draftproof.conformance.run.campaign import tasks_of, terms_of
 
@@ -203,7 +203,7 @@ def keys_now(
 def is_of_this_suite(evidence: Evidence) -> bool:
     """Return True if the code that left evidence is unchanged: the suite's, or all that judged.
 
-    For evidence of another suite, the keys decide.
+    For evidence of a different suite, the keys decide.
     """
     return bool(evidence.header["suite"] == suite()) or has_its_keys(evidence)
 
@@ -236,7 +236,7 @@ def _minor(version: str) -> list[str]:
 
 
 def judged_again(found: Currency) -> Currency:
-    """Return the standing after all was judged again, which only the same verifier can be."""
+    """Return the standing after everything was judged again, which needs the same verifier."""
     return replace(found, subject=Comparison(found.subject.then, found.subject.then), judged=())
 
 

@@ -41,7 +41,7 @@ _Identity = dict[str, Any]
 
 @dataclass(frozen=True)
 class _Named:
-    """Adapter as other processes know it: its name, and the identity to check."""
+    """Adapter in the form for other processes: its name, and the identity to check."""
 
     name: str
     identity: _Identity
@@ -62,7 +62,7 @@ def subject_of(program: Program, name: str | None, store: Path | None) -> Subjec
 
 @contextmanager
 def _at_work(subject: Subject, basis: Basis) -> Iterator[Program]:
-    """Reserve torch meanwhile; then add everything that was read to the basis."""
+    """Yield the program, with torch reserved for it; then add all that was read to the basis."""
     with _ALONE, patched_once():
         program = _loaded(subject)
         with traced():

@@ -51,8 +51,8 @@ class Workers:
 def working(workers: Workers) -> Iterator[Over]:
     """Connect to the workers, which take calls one by one, not many ahead.
 
-    A lost worker does not lose its share: a cluster gives it to another worker. Raises
-    `WorkersFailed`, and `WorkerLost` for a process of this machine.
+    If a worker is lost, a cluster gives its share to a different worker. Raises `WorkersFailed`,
+    and `WorkerLost` for a process of this machine.
     """
     with ExitStack() as stack:
         if workers.backend == "processes":
@@ -81,8 +81,8 @@ _take_calls = _ExecutorManagerThread.add_call_item_to_queue
 def _take_no_dropped_calls(manager: Any) -> None:
     """Submit calls to loky's workers, unless it kills them.
 
-    When loky kills its workers, it drops waiting calls, and then takes a call once more: if another
-    has come meanwhile, its thread ends with a KeyError on the terminal.
+    When loky kills its workers, it drops the waiting calls, and then takes calls once more. If a
+    new call has arrived by then, loky's thread ends with a KeyError on the terminal.
     """
     if not manager.executor_flags.kill_workers:
         _take_calls(manager)
@@ -104,7 +104,7 @@ def _locally(jobs: int, calls: Iterable[Any]) -> Generator[Any, None, None]:
 def keep_apart() -> None:
     """Give the threads of a cluster's worker, if this is one, their own random generator.
 
-    They draw from Python's generator, which only the watched program must use.
+    Otherwise they draw from Python's generator, which only the watched program may use.
     """
     own = random.SystemRandom()
     instead: dict[int, Any] = {id(random): own}

@@ -28,7 +28,7 @@ class Running:
 
     @property
     def missing(self) -> int:
-        """The number of tokens that it still owes."""
+        """The number of tokens still to be written."""
         return len(self.asked.prompt) + self.asked.max_tokens - len(self.tokens)
 
 
@@ -53,7 +53,7 @@ class MuseumEngine:
         self.draft = Llama(Path(folder) / "draft")
         self.random = numpy.random.default_rng(seed)
         self.texts: dict[Tokens, list[tuple[Floats, Floats]]] = {}
-        """The keys and values that target and draft have read of earlier texts."""
+        """The keys and values of earlier texts, as read by target and draft."""
 
     # --- a call -----------------------------------------------------------------------------
 
@@ -80,7 +80,7 @@ class MuseumEngine:
         return int(self.random.integers(2**63)) if asked.seed is None else asked.seed
 
     def prefill(self, running: Sequence[Running], slots: Slots) -> None:
-        """Read all prompts but their last tokens, except for what earlier requests have read."""
+        """Read each prompt without its last token, after the prefix that earlier requests read."""
         for row, each in enumerate(running):
             known = self.known_prefix(each.asked.prompt[:-1], slots, row)
             rest = each.asked.prompt[known:-1]
@@ -93,7 +93,7 @@ class MuseumEngine:
                 cache.lengths[row] += len(rest)
 
     def read_from(self, known: int, count: int) -> Integers:
-        """Return the positions of the tokens of a prompt after those that are known."""
+        """Return the positions of `count` tokens of a prompt after its `known` tokens."""
         return known + numpy.arange(count)
 
     def step(self, running: Sequence[Running], slots: Slots) -> None:
@@ -126,7 +126,7 @@ class MuseumEngine:
     ) -> tuple[Integers, Floats]:
         """Return drafted tokens [rows, count], and the rows [rows, count, V] they are drawn from.
 
-        The draft reads all of them, so that it has read what the target keeps.
+        The draft reads all drafted tokens, so that its cache covers every token that may be kept.
         """
         drafted = numpy.zeros((len(running), count), dtype=numpy.int64)
         rows = numpy.zeros((len(running), count, self.draft.embedding.shape[0]))
@@ -167,7 +167,7 @@ class MuseumEngine:
     def verify(
         self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
     ) -> list[int]:
-        """Return the kept tokens, and one more: token verification."""
+        """Return the kept tokens and the next token, by token verification."""
         kept: list[int] = []
         for place, token in enumerate(drafted):
             p, q = target_rows[place], draft_rows[place]
@@ -205,13 +205,13 @@ class MuseumEngine:
         return known
 
     def common(self, prompt: Tokens, text: Tokens) -> int:
-        """Return the number of tokens that two texts have in common at their beginning."""
+        """Return the length of the longest common prefix of two texts."""
         pairs = enumerate(zip(prompt, text, strict=False))
         same = min(len(prompt), len(text))
         return next((place for place, (a, b) in pairs if a != b), same)
 
     def keep_prefix(self, each: Running, slots: Slots, row: int) -> None:
-        """Keep the entries of a text, for requests that begin like it."""
+        """Keep the entries of a text, for requests with the same prefix."""
         text = tuple(each.tokens[:-1])
         self.texts[text] = [
             (cache.keys[row, : len(text)].copy(), cache.values[row, : len(text)].copy())

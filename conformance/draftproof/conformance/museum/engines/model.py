@@ -57,8 +57,8 @@ class Llama:
     def logits(self, tokens: Integers, positions: Integers, cache: Cache) -> Floats:
         """Return the logits [rows, T, V] after tokens [rows, T], and put the tokens into the cache.
 
-        `positions` [rows, T] are those of the tokens in their texts. The cache's lengths stay
-        unchanged: the caller sets how many of the tokens are kept.
+        `positions` [rows, T] are the positions of the tokens in their texts. The cache's lengths
+        stay unchanged: the caller sets how many of the tokens are kept.
         """
         rows, count = tokens.shape
         stream = self.embedding[tokens]

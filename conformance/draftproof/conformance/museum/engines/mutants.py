@@ -74,7 +74,7 @@ class DraftAtOwnTemperature(MuseumEngine):
     name = "draft-at-own-temperature"
 
     def drawn_from(self, each: Running, row: Floats) -> Floats:  # noqa: ARG002
-        """Return the row at another temperature."""
+        """Return the row at a different temperature."""
         warm = row ** (1 / 1.3)
         normalised: Floats = warm / warm.sum()
         return normalised
@@ -139,7 +139,7 @@ class FirstAlone(MuseumEngine):
     def verify(
         self, each: Running, drafted: Integers, draft_rows: Floats, target_rows: Floats
     ) -> list[int]:
-        """Return one token that is kept at most, and one more."""
+        """Return at most one kept token, and the next token."""
         return super().verify(each, drafted[:1], draft_rows[:1], target_rows[:2])
 
 
@@ -177,7 +177,7 @@ class MixedPrefixes(MuseumEngine):
     name = "mixed-prefixes"
 
     def common(self, prompt: Tokens, text: Tokens) -> int:
-        """Return the shorter length where the first tokens are the same."""
+        """Return the shorter length if the first tokens are the same."""
         return min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
 
 
@@ -187,7 +187,7 @@ class BlocksByFirst(MuseumEngine):
     name = "blocks-by-first"
 
     def common(self, prompt: Tokens, text: Tokens) -> int:
-        """Return the length of all whole blocks where the first tokens are the same."""
+        """Return the length of all whole blocks if the first tokens are the same."""
         same = min(len(prompt), len(text)) if prompt[:1] == text[:1] else 0
         return same // 16 * 16
 
@@ -203,12 +203,12 @@ class ChunksFromZero(MuseumEngine):
 
 
 class OneNeighboursTemperature(MuseumEngine):
-    """Processes the last of eight rows with the settings of the one before."""
+    """Processes the last of eight rows with the settings of the row before it."""
 
     name = "one-neighbours-temperature"
 
     def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
-        """Return the target's rows, one of them as another request asks."""
+        """Return the target's rows, one of them with the settings of a different request."""
         rows = super().target_rows(running, logits)
         if len(running) == 8:
             rows[7] = processed(logits[7], running[6].asked.sampling)
@@ -221,13 +221,13 @@ class FiltersBeforeTemperature(MuseumEngine):
     name = "filters-before-temperature"
 
     def target_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
-        """Return the target's rows, processed in another order."""
+        """Return the target's rows, processed in a different order."""
         return numpy.stack(
             [early(own, each.asked.sampling) for own, each in zip(logits, running, strict=True)]
         )
 
     def draft_rows(self, running: Sequence[Running], logits: Floats) -> Floats:
-        """Return the draft's rows, processed in another order."""
+        """Return the draft's rows, processed in a different order."""
         return self.target_rows(running, logits)
 
 

@@ -1,7 +1,7 @@
 """Server on this machine for one of the museum's engines, similar to servers of real engines.
 
 It answers `/v1/models` and `/v1/completions`, whole or as a stream of events. Requests that arrive
-together run together. Its defaults can be set, like those of a server that nobody configured.
+together run together. Its defaults can be set, to act like a server with unknown defaults.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ def served(
 ) -> Iterator[str]:
     """Serve an engine within the block, at the address that is yielded.
 
-    `defaults` override the settings of every request, as filters do that a server does not let a
-    request switch off. Fields that it `refuses` are answered with 422.
+    `defaults` override the settings of every request, like filters that a request cannot switch
+    off. Fields that it `refuses` are answered with 422.
     """
     server = _Server(rows, dict(defaults or {}), refuses, speculation=speculation)
     worker = Thread(target=server.work, args=(engine,), daemon=True)
@@ -82,7 +82,7 @@ class _Server(ThreadingHTTPServer):
         return "".join(self.rows.texts[token] for token in waiting.result().tokens)
 
     def work(self, engine: MuseumEngine) -> None:
-        """Run the requests that have arrived, until the last request has."""
+        """Run requests as they arrive, until the marker `_LAST` arrives."""
         while True:
             batch = self._batch()
             if any(asked is _LAST for asked, _ in batch):
@@ -123,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
     server: _Server
 
     def log_message(self, *_: Any) -> None:
-        """Say nothing."""
+        """Log nothing."""
 
     def do_GET(self) -> None:
         """Answer with the list of models."""

@@ -61,7 +61,7 @@ class Recursive(ReferenceStyle):
         return descend(self.rule, drafts, instance, chance)
 
     def rule(self, siblings: Siblings, p: Row, q: Row, chance: Chance) -> tuple[int, bool]:
-        """Try the siblings in turn, each against the mass that is still owed."""
+        """Try the siblings in turn, each against the normalised residual of the target."""
         for token in siblings:
             if chance.coin(min(ONE, p[token] / q[token])):
                 return token, True

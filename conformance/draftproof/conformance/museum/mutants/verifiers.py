@@ -183,7 +183,7 @@ class GreedyBlock(Block):
         return torch.stack(targets, 2), torch.stack(ratios, 2)
 
     def said(self, targets: Tensor, p: Tensor) -> Tensor:
-        """Return the rows [B, L, V] behind the ratio of each block: those of its target."""
+        """Return the rows [B, L, V] behind the ratio of each block: the rows of its target."""
         return targets
 
     def state(self, request: Request, result: Result) -> dict[str, Tensor] | None:
@@ -309,7 +309,7 @@ def without(rows: Tensor, token: Tensor) -> Tensor:
 
 
 def tempered(rows: Tensor, temperature: float) -> Tensor:
-    """Return the rows [..., V] at another temperature."""
+    """Return the rows [..., V] at a different temperature."""
     return (rows.log() / temperature).softmax(-1)
 
 

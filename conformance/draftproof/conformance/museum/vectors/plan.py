@@ -21,11 +21,11 @@ from draftproof.reference.verifiers import ALGORITHMS, Algorithm, require_fit
 from draftproof.spec import VECTOR_SIZES
 
 OPTIMUM = "optimum"
-"""Word for an algorithm in the id of an optimum."""
+"""Word in place of an algorithm in the id of an optimum."""
 
 
 Entry = tuple[Algorithm, str, Instance]
-"""An algorithm, and an instance with its name before it."""
+"""An algorithm, the name of an instance, and the instance."""
 
 
 _LAWS = {

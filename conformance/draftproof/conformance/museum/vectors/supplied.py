@@ -28,13 +28,13 @@ Verification = Callable[[Chance], Emission]
 """Verification of some drafts, by one algorithm, which asks a chance for its decisions."""
 
 BITS = 16
-"""A number just inside a threshold is a multiple of 2**-16, which is a float, and the largest that
-is `MARGIN` away from it."""
+"""Bits of a number just inside a threshold: the largest multiple of 2**-16, which is a float, at
+least `MARGIN` below the threshold."""
 
 MARGIN = rational("1/2") ** (BITS + 1)
 """The distance from a threshold at which float32 decides a number as exact arithmetic does:
 thresholds are off by a few 2**-24, divided by the mass of a residual. A test checks verifiers at
-it."""
+this distance."""
 
 
 class OutOfNumbers(RuntimeError):
@@ -43,7 +43,7 @@ class OutOfNumbers(RuntimeError):
 
 @dataclass(frozen=True)
 class Question:
-    """A coin or a draw, by its thresholds: never falling, the last one of a draw being 1."""
+    """A coin or a draw, by its thresholds, which never fall; the last threshold of a draw is 1."""
 
     coin: bool
     thresholds: Numbers
