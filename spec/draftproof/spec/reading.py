@@ -13,16 +13,16 @@ from typing import Any, BinaryIO, NoReturn
 from draftproof.spec.schemas import MalformedDocument
 
 MOST_BYTES = 2**25
-"""The most bytes of a file. The largest shipped file has a 30th of that."""
+"""Maximum number of bytes of a file. The largest shipped file has a 30th of that."""
 
 MOST_VALUES = 500_000
-"""The most values in one document: numbers, strings, lists, objects and their keys."""
+"""Maximum number of values in one document: numbers, strings, lists, objects and their keys."""
 
 MOST_DEPTH = 64
-"""The deepest nesting of lists and objects."""
+"""Maximum depth of nested lists and objects."""
 
 MOST_DIGITS = 100
-"""The most characters of a number in JSON; floats can hold numbers of that size."""
+"""Maximum number of characters of a number in JSON; floats can hold numbers of that size."""
 
 
 class FileTooLarge(MalformedDocument):

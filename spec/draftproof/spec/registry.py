@@ -42,11 +42,11 @@ _LINK = re.compile(r"\[\]\(#([a-z.]+)\)")
 
 @dataclass(frozen=True)
 class Requirement:
-    """One requirement, as in its chapter.
+    """Requirement as its chapter states it.
 
-    `level` is MUST or SHOULD, `lanes` are those of `LANES` that can decide it. `implied_by` has the
-    requirements that together imply it in exact arithmetic. `text` is the Markdown between its
-    heading and the next one.
+    `level` is MUST or SHOULD; `lanes` are the members of `LANES` that can decide the requirement.
+    `implied_by` has the ids of the requirements that together imply it in exact arithmetic. `text`
+    is the Markdown between its heading and the next heading.
     """
 
     id: str
@@ -59,7 +59,7 @@ class Requirement:
 
     @property
     def is_of_engines(self) -> bool:
-        """True if it asks something of a whole engine, and nothing of a verifier."""
+        """True if the requirement is about a whole engine, and asks nothing of a verifier."""
         return self.lanes == ("engine",)
 
 
@@ -85,7 +85,8 @@ def requirements() -> dict[str, Requirement]:
     """Return all requirements by id, in the order of the chapters.
 
     Raises `ValueError` for an id with two headings, for a requirement without *Lanes* or *Decided
-    by*, and for one that is implied by an unknown requirement, or by itself through a chain.
+    by*, and for a requirement that is implied by an unknown requirement, or by itself through a
+    chain.
     """
     found: dict[str, Requirement] = {}
     taken: set[str] = set()
@@ -113,7 +114,7 @@ def requirements() -> dict[str, Requirement]:
 def withdrawn() -> tuple[str, ...]:
     """Return the ids of all withdrawn requirements, in the order of the chapters.
 
-    Documents that were written before may name them.
+    Documents written before a withdrawal may name them.
     """
     return tuple(
         stated["id"]
@@ -164,7 +165,7 @@ def _implied_by(identity: str, text: str) -> tuple[str, ...]:
 
 
 def _require_order(found: Mapping[str, Requirement]) -> None:
-    """Refuse implications that lead to no requirement, or back to their start."""
+    """Raise `ValueError` for implications that lead to no requirement, or back to their start."""
     for requirement in found.values():
         for other in requirement.implied_by:
             if other not in found:

@@ -66,7 +66,7 @@ def _shortened(text: str) -> str:
 
 
 def _surely_follows(document: Any, name: str) -> bool:
-    """Return True for a document that follows a schema; some of these return False, too.
+    """Return True only if a document follows a schema, and False also for some that follow it.
 
     A validator in Rust decides a thousand times faster than the one in Python, which decides on the
     documents that the Rust one refuses, and finds their errors. A tuple counts as a list, which it

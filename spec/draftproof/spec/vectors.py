@@ -1,4 +1,4 @@
-"""Test vectors: the files for those who write verifiers in other languages."""
+"""Test vectors: the files for authors of verifiers in other languages."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from pathlib import Path
 from draftproof.spec._files import FOLDER
 
 VECTOR_SIZES = ("tiny", "small", "standard")
-"""The sizes of vectors: each includes those before it."""
+"""Sizes of vectors: each includes the smaller sizes before it."""
 
 VECTOR_KINDS = ("laws", "decisions", "values", "errors")
 """The kinds of vectors: every size has a file of each."""
 
 
 def vector_files(size: str = VECTOR_SIZES[-1]) -> tuple[Path, ...]:
-    """Return the files of vectors of a size and of those before it, the smallest size first.
+    """Return the files of vectors of a size and of the sizes before it, the smallest size first.
 
     Raises `KeyError` for an unknown size.
     """
