@@ -1,4 +1,4 @@
-"""An algorithm: a verifier's text, the instances that it accepts, and its laws on them."""
+"""Algorithms: a verifier's program, the instances that it accepts, and its laws on them."""
 
 from __future__ import annotations
 
@@ -27,14 +27,15 @@ EVERY = tuple(SCHEMES)
 
 @dataclass(frozen=True)
 class Algorithm:
-    """A verification algorithm: its text, its accepted instances, and its claims.
+    """Verification algorithm: its program, the instances that it accepts, and its claims.
 
-    `schemes` are the drafting schemes that it takes for several drafts (one draft is the same under
-    all schemes), `most_drafts` is the largest K, if there is one. `trees` is true if tokens below
-    the root may branch, `reads_all` if the algorithm reads every path to the end, whatever it
-    keeps, `stateful` if it leaves a modified target, `optimal` if it claims the largest
-    E[accepted length] of all verifiers that leave the target unchanged. `promise` declares which
-    values it no longer needs on its way through the drafts, so that fewer runs yield its law.
+    `schemes` are the drafting schemes that the algorithm accepts for several drafts (a single draft
+    has the same law under every scheme); `most_drafts` is the largest accepted K, if there is a
+    limit. `trees` is true if tokens below the root may branch, `reads_all` if the algorithm reads
+    every path to the end, whatever it keeps, `stateful` if it leaves a modified target, `optimal`
+    if it claims the largest E[accepted length] of all verifiers that leave the target unchanged.
+    `promise` declares which values the algorithm no longer needs on its way through the drafts, so
+    that fewer runs yield its law.
     """
 
     name: str
@@ -52,7 +53,7 @@ class Algorithm:
 
 
 def require_fit(algorithm: Algorithm, instance: Instance) -> None:
-    """Raise `Unsupported` where the algorithm does not take the instance's drafts."""
+    """Raise `Unsupported` if the algorithm does not accept the instance's drafts."""
     scheme_named(instance.scheme)
     if algorithm.most_drafts is not None and instance.drafts > algorithm.most_drafts:
         raise Unsupported(
@@ -75,8 +76,8 @@ def require_fit(algorithm: Algorithm, instance: Instance) -> None:
 def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -> Law[Emission]:
     """Return the exact law of the emission of `algorithm` on the given drafts.
 
-    Raises `Unsupported` for an instance that the algorithm does not take, `WrongShape` for drafts
-    that the instance's scheme cannot draw, on which no verifier is defined.
+    Raises `Unsupported` for an instance that the algorithm does not accept, `WrongShape` for drafts
+    that the instance's scheme cannot draw: no verifier is defined on such drafts.
     """
     require_fit(algorithm, instance)
     require_drawable(drafts, instance)
@@ -87,7 +88,7 @@ def verification_law(algorithm: Algorithm, instance: Instance, drafts: Drafts) -
 def emission_law(algorithm: Algorithm, instance: Instance) -> Law[Emission]:
     """Return the exact law of one iteration's emission, drafting included.
 
-    Raises `Unsupported` for an instance that the algorithm does not take.
+    Raises `Unsupported` for an instance that the algorithm does not accept.
     """
     require_fit(algorithm, instance)
     return law_by_promise(algorithm.verify, instance, algorithm.promise)

@@ -1,8 +1,8 @@
-"""Draft laws: the ways to draw the K paths that a verifier gets.
+"""Draft laws: the ways to draw the K paths that a verifier receives.
 
-A *scheme* says how the tokens after one context, the *siblings*, are drawn together from the
+A *scheme* defines how the tokens after one context, the *siblings*, are drawn together from the
 draft's row there. The drafts form a tree: siblings are drawn after the root, then after every
-drafted token, in the number of `Instance.widths`, until the paths have L tokens.
+drafted token, until the paths have L tokens; `Instance.widths` gives their number at each depth.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ def draw_iid(row: Row, width: int, chance: Chance) -> Siblings:
 
 
 def draw_without_replacement(row: Row, width: int, chance: Chance) -> Siblings:
-    """Draw `width` tokens one after another, each from the row without those drawn before.
+    """Draw `width` tokens one after another, each from the row without the tokens drawn before.
 
-    After those in A, token i is next with probability q(i) / (1 - q(A)). Where A is all of q's
-    support that is 0 / 0: drafting stops there, and there are fewer tokens. Source: arXiv
-    2402.14160; this is also the law of the `width` largest of log q plus Gumbel noise.
+    After the tokens in A, token i is next with probability q(i) / (1 - q(A)). If A is all of q's
+    support, that is 0 / 0: drafting stops, and there are fewer tokens. Source: arXiv 2402.14160;
+    this is also the law of the tokens with the `width` largest values of log q plus Gumbel noise.
     """
     siblings: Siblings = ()
     while len(siblings) < width and any(remaining := without(row, siblings)):
@@ -46,8 +46,8 @@ def draw_without_replacement(row: Row, width: int, chance: Chance) -> Siblings:
 def draw_hub(row: Row, width: int, chance: Chance) -> Siblings:
     """Draw SpecHub's pair: a token and the hub, or the hub and another token.
 
-    The hub a is the most probable token, of equals the smallest. Law: P(i, a) = q(i) and
-    P(a, i) = q(a) q(i) / (1 - q(a)); the hub alone where q(a) = 1. A single token is drawn from q.
+    The hub a is the most probable token, the smallest id among equals. Law: P(i, a) = q(i) and
+    P(a, i) = q(a) q(i) / (1 - q(a)); the hub alone if q(a) = 1. A single token is drawn from q.
     Source: arXiv 2411.05289.
     """
     if width > 2:
@@ -76,7 +76,8 @@ def draw_greedy(row: Row, width: int, chance: Chance) -> Siblings:
 def most_probable(row: Row, count: int) -> Siblings:
     """Return the `count` most probable tokens; among equals, the smallest ids.
 
-    There are fewer if the row's support has fewer: a token without probability is never drafted.
+    The result is shorter if the row's support is smaller: a token without probability is never
+    drafted.
     """
     support = [token for token, q in enumerate(row) if q != 0]
     return tuple(sorted(support, key=lambda token: (-row[token], token))[:count])
@@ -87,11 +88,11 @@ def _iid_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
 
 
 def _without_replacement_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
-    """Give every token an exponential clock of rate q: the first to ring is drawn first.
+    """Return Q(H) by exponential clocks of rate q: tokens are drawn in the order they ring.
 
-    All drafts are in H unless fewer than `width` clocks of H ring before the first one outside. The
-    chance that exactly S of them do follows by inclusion and exclusion over the parts R of S, since
-    no clock of H - R rings before the first one outside with probability
+    All drafts are in H unless fewer than `width` clocks of H ring before the first clock outside H.
+    The probability that exactly the clocks of S do so follows by inclusion and exclusion over the
+    parts R of S, since no clock of H - R rings before the first clock outside H with probability
     (1 - q(H)) / (1 - q(R)).
     """
     outside = ONE - mass(row, tokens)
@@ -117,7 +118,7 @@ def _greedy_inside(row: Row, width: int, tokens: Collection[int]) -> Rational:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A law of siblings, and Q(H) = P(all of them are in H) in closed form."""
+    """Law of siblings, with Q(H) = P(all siblings are in H) in closed form."""
 
     draw: Callable[[Row, int, Chance], Siblings]
     inside: Callable[[Row, int, Collection[int]], Rational]
@@ -133,7 +134,7 @@ SCHEMES: Mapping[str, Scheme] = {
 
 
 def scheme_named(name: str) -> Scheme:
-    """Return the scheme. Raises `Unsupported` for an unknown name."""
+    """Return the scheme called `name`. Raises `Unsupported` for an unknown name."""
     if name not in SCHEMES:
         raise Unsupported(f"unknown drafting scheme {name!r}; known: {', '.join(SCHEMES)}")
     return SCHEMES[name]
@@ -146,14 +147,14 @@ def sibling_law(scheme: str, row: Row, width: int) -> Law[Siblings]:
 
 
 class Drafted(Protocol):
-    """The drafted paths as a tree, which a verifier asks node by node.
+    """Drafted paths as a tree, which a verifier queries node by node.
 
     Paths that share a prefix share its node. A verifier sees only the part of the drafts that it
-    asks for.
+    queries.
     """
 
     def siblings(self, node: Path) -> Siblings:
-        """Return the tokens drafted after `node`, in drawing order, a token drawn twice twice."""
+        """Return the tokens drafted after `node`, in drawing order and with repetitions."""
 
     def first(self, node: Path) -> int:
         """Return the index of the first path that starts with `node`."""
@@ -172,13 +173,13 @@ class GrowingTree:
         self._blocks: dict[Path, list[int]] = {(): [0]}
 
     def siblings(self, node: Path) -> Siblings:
-        """Return the siblings, drawing them at the first request."""
+        """Return the tokens drafted after `node`, drawing them at the first request."""
         if node not in self._drawn:
             self._drawn[node] = self._draw(node) if len(node) < self._instance.length else ()
         return self._drawn[node]
 
     def first(self, node: Path) -> int:
-        """Return the number of paths to the left, for nodes whose prefixes have been asked for."""
+        """Return the number of paths left of `node`; its prefixes must have been queried before."""
         if self._instance.scheme == "iid":
             return self._blocks[node][0]
         left = 0
@@ -220,7 +221,7 @@ class FixedTree:
         self._paths, self._instance = paths, instance
 
     def siblings(self, node: Path) -> Siblings:
-        """Return the siblings, from the paths through `node`."""
+        """Return the tokens drafted after `node`, read from the paths through `node`."""
         depth, instance = len(node), self._instance
         if depth == instance.length:
             return ()
@@ -230,7 +231,7 @@ class FixedTree:
         return tuple(tokens if instance.scheme == "iid" else dict.fromkeys(tokens))
 
     def first(self, node: Path) -> int:
-        """Return the index, from a search of the paths."""
+        """Return the index of the first path that starts with `node`."""
         return next(i for i, path in enumerate(self._paths) if path[: len(node)] == node)
 
     def paths(self) -> Drafts:
@@ -239,7 +240,7 @@ class FixedTree:
 
 
 def single_path(drafts: Drafted) -> Path:
-    """Return the one path that was drafted."""
+    """Return the only drafted path."""
     (path,) = drafts.paths()
     return path
 
@@ -285,7 +286,7 @@ def require_drawable(drafts: Drafts, instance: Instance) -> None:
 
 
 def _is_drawn(paths: Drafts, node: Path, instance: Instance) -> bool:
-    """Return True if the paths can be all the paths drawn below a copy of the node."""
+    """Return True if `paths` can be exactly the paths drawn below one copy of `node`."""
     depth = len(node)
     if depth == instance.length:
         return paths == (node,)
@@ -317,5 +318,5 @@ def all_inside(scheme: str, row: Row, width: int, tokens: Collection[int]) -> Ra
 
 
 def subsets(tokens: Sequence[int]) -> list[Siblings]:
-    """Return all sets of the tokens, the smaller sets first."""
+    """Return all subsets of the tokens, smaller subsets first."""
     return [part for size in range(len(tokens) + 1) for part in combinations(tokens, size)]

@@ -33,7 +33,7 @@ class Emission:
 def emission(
     drafts: Drafted, accepted: Path, next_token: int, modified: Mapping[Path, Row] | None = None
 ) -> Emission:
-    """Return the emission of a node of the drafted tree and a next token.
+    """Return the emission of an accepted node of the drafted tree and a next token.
 
     The contexts of `modified` count from the start of the iteration; rows that the emitted tokens
     rule out are dropped.

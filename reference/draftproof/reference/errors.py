@@ -15,7 +15,7 @@ class NotRational(InvalidInput):
 
 
 class NotADistribution(InvalidInput):
-    """Weights are negative, or do not have the sum they must have."""
+    """Weights are negative, or do not have the required sum."""
 
 
 class WrongShape(InvalidInput):
@@ -23,7 +23,7 @@ class WrongShape(InvalidInput):
 
 
 class MissingContext(InvalidInput):
-    """A row is asked of a model at a context for which the model has none."""
+    """A model has no row at the requested context."""
 
 
 class TokenOutOfRange(InvalidInput):
@@ -35,11 +35,11 @@ class TooLarge(InvalidInput):
 
 
 class Unsupported(InvalidInput):
-    """The input is sound, but this algorithm or program does not take it."""
+    """The input is valid, but this algorithm or program does not accept it."""
 
 
 def unknown(kind: str, name: str, known: Iterable[str]) -> str:
-    """Return the words for an unknown name: the probable one, or all known names."""
+    """Return a message for an unknown name, with the likely intended name or all known names."""
     names = sorted(known)
     # Comparing takes time by the length of both.
     near = get_close_matches(name[:100], names, n=1)

@@ -7,12 +7,12 @@ stage by stage: each state is continued once, by the answers of the first run th
 the next states. The verifier's source does not change; its `Promise` declares that its runs may be
 joined.
 
-A false promise gives a wrong law, so promises are tested. In every law, a second run, the last that
-reached the state, also continues about eight of the joined states of each stage, spread over them:
-the law of the next states and outcomes must be the same. With `every_run`, all runs that reach any
-state are continued. The tests do so for all algorithms and schemes, and also compare the law with
-that of `enumerate_law`. For other inputs, an argument from the verifier's source supports the
-promise.
+A false promise gives a wrong law, so promises are tested. In every law, about eight of the joined
+states of each stage, spread evenly, are also continued by a second run, the last to reach the
+state: the law of the next states and outcomes must be the same. With `every_run`, all runs that
+reach any state are continued. The tests use it for all algorithms and schemes, and also compare the
+law with that of `enumerate_law`. For other inputs, an argument from the verifier's source supports
+the promise.
 """
 
 from __future__ import annotations
@@ -45,18 +45,19 @@ Way = tuple[Answer, ...]
 """The answers that lead to a state."""
 
 TESTED = 8
-"""The least number of joined states of each stage that are continued by a second run."""
+"""Minimum number of joined states per stage that a second run continues; all if there are fewer."""
 
 
 class Promise(StrEnum):
     """Order in which a verifier reads its drafts, and the state that it keeps between reads.
 
-    `DOWN`: from a node to one of its children; whatever it does there depends on the node alone,
-    and on the drafts below. `DEPTH_FIRST`: a node, its children in turn, and back; whatever it does
-    depends on the node, and on the siblings drawn on the way down to it. `AT_ONCE`: all paths,
-    i.i.d. ones, before anything else; their order changes nothing but which of them is the first
-    with the accepted tokens. `SELECTING`: so, too, and its first draw selects one of the paths, on
-    which alone the rest depends.
+    `DOWN`: the verifier goes from a node to one of its children; its actions at a node depend on
+    the node and the drafts below alone. `DEPTH_FIRST`: the verifier visits a node, its children in
+    turn, and returns; its actions depend on the node and on the siblings drawn on the way down to
+    the node. `AT_ONCE`: the verifier reads all paths, which are i.i.d., before anything else; their
+    order affects only which of them is the first with the accepted tokens. `SELECTING`: as
+    `AT_ONCE`, and the verifier's first draw selects one of the paths, on which alone the rest
+    depends.
     """
 
     DOWN = "down"
@@ -72,7 +73,7 @@ def law_by_promise(
     *,
     every_run: bool = False,
 ) -> Law[Outcome]:
-    """Return the law of a verifier on drafts drawn on demand; without a promise, from all runs."""
+    """Return a verifier's law on drafts drawn on demand; without a promise, enumerate all runs."""
     if promise is None:
         return enumerate_law(lambda chance: verify(GrowingTree(instance, chance), instance, chance))
     is_down = promise in (Promise.DOWN, Promise.DEPTH_FIRST)
@@ -85,9 +86,9 @@ def law_by_promise(
 
 
 class Continuation(Chance):
-    """Gives the answers that lead to a state, then those of another chance, up to the next state.
+    """Chance that repeats the answers leading to a state, then draws from a second chance.
 
-    `given` has the answers of the other chance.
+    The run stops at the next state. `given` has the answers of the second chance.
     """
 
     def __init__(self, way: Way, passed: int, then: Chance) -> None:
@@ -131,7 +132,7 @@ class _Arrival(Exception):
 
 @dataclass
 class _Joined:
-    """Runs that reached one state: the ways of the first and the last, and the weight of all."""
+    """Runs that reached one state: the ways of the first and last run, and the weight of all."""
 
     ways: list[Way]
     weight: Rational
@@ -142,7 +143,7 @@ def joined_law(
 ) -> Law[Outcome]:
     """Return the exact law of `program`, as `enumerate_law` does, with runs joined at states.
 
-    The program says its states by `forget_all_but`. Raises `NondeterministicProgram` where a
+    The program declares its states by `forget_all_but`. Raises `NondeterministicProgram` if a
     repeated run asks a different question, or a second run from a state has a different law.
     """
     law: dict[Outcome, Rational] = {}
@@ -201,19 +202,19 @@ def _require_one_rest(
 
 class _Tree(GrowingTree):
     def copies(self, node: Path) -> tuple[int, ...]:
-        """Return the first path of each copy of a node."""
+        """Return the index of the first path of each copy of a node."""
         return tuple(self._blocks.get(node, ()))
 
 
 class JoiningTree:
-    """A growing tree for a verifier that goes down it: its runs are joined at the nodes."""
+    """Growing tree for a verifier that descends it; the verifier's runs are joined at the nodes."""
 
     def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
         self._tree, self._asked = _Tree(instance, chance), dict[Path, Siblings]()
         self._instance, self._chance, self._promise = instance, chance, promise
 
     def siblings(self, node: Path) -> Siblings:
-        """Return the siblings; before they are drawn, all that no longer matters is forgotten."""
+        """Return the siblings; before drawing them, forget everything that no longer matters."""
         if node not in self._asked:
             self._chance.forget_all_but(node, self._remembered(node))
             self._asked[node] = self._tree.siblings(node)
@@ -224,11 +225,11 @@ class JoiningTree:
         return self._tree.first(node)
 
     def paths(self) -> Drafts:
-        """Return all the paths, which forgets nothing."""
+        """Return all the paths without forgetting anything."""
         return self._tree.paths()
 
     def _remembered(self, node: Path) -> Hashable:
-        """Return all of the drawn siblings that the verifier and the tree may still depend on."""
+        """Return the drawn siblings on which the verifier and the tree may still depend."""
         above = [node[:depth] for depth in range(len(node))]
         if self._instance.scheme != "iid" and not set(self._instance.widths[1:]) <= {1}:
             # Siblings may have run out, so that paths to the left are counted.
@@ -239,10 +240,10 @@ class JoiningTree:
 
 
 class UnorderedPaths:
-    """I.i.d. paths for a verifier that reads them at once, whatever their order, which comes last.
+    """I.i.d. paths for a verifier that reads all of them at once; their order is drawn last.
 
-    All orders are equally likely, so the index of the first path through a node is drawn when it
-    is asked for, and may be asked for once.
+    All orders are equally likely, so the index of the first path through a node is drawn when it is
+    requested; it may be requested once.
     """
 
     def __init__(self, instance: Instance, chance: Continuation, promise: Promise) -> None:
@@ -265,7 +266,7 @@ class UnorderedPaths:
         )
 
     def paths(self) -> Drafts:
-        """Draw the paths at the first request, and forget in which order they came."""
+        """Return the paths, drawing them at the first request and forgetting their order."""
         if not self._paths:
             texts, weights = _texts(self._instance)
             for _ in range(self._instance.drafts):

@@ -36,7 +36,7 @@ class Law(Generic[Outcome]):
 
     @classmethod
     def certain(cls, outcome: Outcome) -> Law[Outcome]:
-        """Return the law of one sure outcome."""
+        """Return the law of a single certain outcome."""
         return cls({outcome: ONE})
 
     def __repr__(self) -> str:
@@ -56,11 +56,11 @@ class Law(Generic[Outcome]):
         yield from self.weights.items()
 
     def map(self, image: Callable[[Outcome], Image]) -> Law[Image]:
-        """Return the law of image(X), X being drawn from this law."""
+        """Return the law of image(X) for X drawn from this law."""
         return self.then(lambda outcome: Law.certain(image(outcome)))
 
     def then(self, kernel: Callable[[Outcome], Law[Image]]) -> Law[Image]:
-        """Return the law of Y drawn from kernel(X), X being drawn from this law."""
+        """Return the law of Y drawn from kernel(X), for X drawn from this law."""
         joint: dict[Image, Rational] = {}
         for outcome, weight in self.items():
             for image, share in kernel(outcome).items():
@@ -76,6 +76,6 @@ class Law(Generic[Outcome]):
         return total(weight for outcome, weight in self.items() if event(outcome))
 
     def total_variation(self, other: Law[Outcome]) -> Rational:
-        """Return the largest difference of probability that the two laws give to one event."""
+        """Return the largest difference between the two laws' probabilities of one event."""
         outcomes = {*self, *other}
         return total(abs(self[outcome] - other[outcome]) for outcome in outcomes) / 2

@@ -1,9 +1,10 @@
 """Mixtures: the law of a path that is sometimes the highest-ranked of K, sometimes any of them.
 
 A path is *alive* at a prefix z if it starts with z. At z the selected path goes on to the
-highest-ranked token among the alive paths with a probability that depends on z; otherwise to the
-token of any alive path. `alive[n]` is the probability that z is selected and n paths share it.
-These numbers determine the law of the next token, and the same numbers after it.
+highest-ranked token among the alive paths with a probability that depends on z, and otherwise to
+the token of any alive path, chosen uniformly. `alive[n]` is the probability that z is selected and
+n paths share z. These numbers determine the law of the next token, and the same numbers after that
+token.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from draftproof.reference.rational import ONE, ZERO, Rational, total
 Alive = Sequence[Rational]
 
 Mix = Callable[[Sequence[Rational], Row, Row], Rational]
-"""The probability, from the mass owed to every next token, and its law after either choice."""
+"""Probability of the highest-ranked token, given the owed masses and the law of either choice."""
 
 
 def most_kept_next(owed: Sequence[Rational], highest: Row, uniform: Row) -> Rational:
@@ -49,7 +50,7 @@ def ranked_below(ranked: Sequence[int], q: Row) -> Row:
 
 
 def law_of_highest(alive: Alive, lower: Row, q: Row) -> Row:
-    """Return P(the prefix is selected, and each token is the highest-ranked one drafted there)."""
+    """Return, by token, P(the prefix is selected and the token is the highest-ranked there)."""
     return tuple(
         total(c * ((f + x) ** n - f**n) for n, c in enumerate(alive))
         for f, x in zip(lower, q, strict=True)
@@ -57,7 +58,7 @@ def law_of_highest(alive: Alive, lower: Row, q: Row) -> Row:
 
 
 def alive_after(alive: Alive, share: Rational, q: Rational, lower: Rational) -> list[Rational]:
-    """Return `alive` after a token of draft probability q, above the mass `lower` in rank."""
+    """Return `alive` after a token of draft probability q, ranked above the mass `lower`."""
     return [ZERO] + [
         total(
             alive[n]

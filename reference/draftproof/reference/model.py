@@ -29,7 +29,7 @@ MOST_LENGTH = 200
 """The largest draft length of an instance in a file."""
 
 MOST_ROW_DIGITS = 20_000
-"""The most digits of all different denominators of a row in a file."""
+"""Maximum number of digits of all distinct denominators of a row in a file, added up."""
 
 Path = tuple[int, ...]
 Row = tuple[Rational, ...]
@@ -74,7 +74,8 @@ class Model:
     def __call__(self, context: Path) -> Row:
         """Return the row at `context`.
 
-        Raises `MissingContext` where there is no row, `TokenOutOfRange` where there cannot be one.
+        Raises `MissingContext` if there is no row, `TokenOutOfRange` for a token outside the
+        vocabulary.
         """
         self._in_range(context)
         if context in self.modified:
@@ -98,14 +99,14 @@ class Model:
         return product
 
     def after(self, prefix: Path) -> Self:
-        """Return the model after `prefix`, which it takes as already written."""
+        """Return the model of the text that follows `prefix`."""
         if not prefix:
             return self
         rows = self.rows if self.context_free else _below(prefix, self.rows)
         return self._with(rows, _below(prefix, self.modified))
 
     def overridden(self, rows: Mapping[Path, Row]) -> Self:
-        """Return the same model with other rows at some contexts."""
+        """Return the same model with different rows at the given contexts."""
         checked = {self._in_range(c): self._row(c, row) for c, row in rows.items()}
         return self._with(self.rows, {**self.modified, **checked})
 
@@ -245,9 +246,9 @@ def instance_from_json(document: Any) -> Instance:
         {"vocabulary": 2, "length": 2, "drafts": 1, "scheme": "iid",
          "target": ["1/3", "2/3"], "draft": {"": ["2/3", "1/3"], "0": [...], "1": [...]}}
 
-    A model is one row (context-free) or rows by context, a context being its tokens
-    joined by commas. The scheme "tree" is "iid" with "branching", which every scheme may have; then
-    "drafts" may be left out. Raises `InvalidInput` of the fitting kind, `TooLarge` beyond
+    A model is one row (context-free) or rows by context, a context being its tokens joined by
+    commas. The scheme "tree" is "iid" with "branching". Every scheme may have "branching"; then
+    "drafts" may be left out. Raises the kind of `InvalidInput` that fits, and `TooLarge` beyond
     `MOST_OUTCOMES`, `MOST_LENGTH` or `MOST_ROW_DIGITS`.
     """
     if not isinstance(document, dict):

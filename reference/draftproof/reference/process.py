@@ -15,12 +15,12 @@ from draftproof.reference.verifiers import Algorithm, emission_law
 
 
 def continued(emitted: Law[Emission], instance: Instance, horizon: int) -> Law[Path]:
-    """Return the law of the first `horizon` tokens: those emitted, then the target's own.
+    """Return the law of the first `horizon` tokens: the emitted tokens, then the target's own.
 
     A stateless verifier is lossless for an instance if and only if this law is
     `instance.target.text(horizon)` at horizon L+1: one iteration emits at most L+1 tokens, and the
     law at every shorter horizon is a marginal of this one (arXiv 2403.10444, Definition 1). After a
-    stateful verifier the target goes on with the verifier's modified rows.
+    stateful verifier the target continues with the verifier's modified rows.
     """
     return emitted.then(
         lambda emission: _completed(emission.tokens, after(instance.target, emission), horizon)
@@ -30,9 +30,9 @@ def continued(emitted: Law[Emission], instance: Instance, horizon: int) -> Law[P
 def decoded(algorithm: Algorithm, instance: Instance, horizon: int) -> Law[Path]:
     """Return the law of the first `horizon` tokens of speculative decoding, iteration by iteration.
 
-    Every iteration drafts L tokens, or as many as the draft and the target have rows for; where
-    they have no rows, the target writes alone. The modified target of a stateful verifier is the
-    target of the next iteration. Raises `MissingContext` where the target ends before the horizon.
+    Every iteration drafts L tokens, or as many as the draft and the target have rows for; if they
+    have none, the target writes alone. The modified target of a stateful verifier is the target of
+    the next iteration. Raises `MissingContext` if the target has no rows up to the horizon.
     """
 
     @cache
@@ -63,7 +63,7 @@ def is_lossless(emitted: Law[Emission], instance: Instance) -> bool:
 def is_lossless_over_iterations(algorithm: Algorithm, instance: Instance) -> tuple[int, bool]:
     """Return (N, True if the first N tokens of speculative decoding have the target's law).
 
-    N is L + 2, which takes two iterations at least, or L + 1 where the target has rows for no more.
+    N is L + 2, which takes at least two iterations, or L + 1 if the target has rows for no more.
     """
     for horizon in (instance.length + 2, instance.length + 1):
         try:

@@ -1,6 +1,6 @@
 """Exact numbers: sympy's rationals on their fastest ground type, and nothing else.
 
-A float that enters the reference is a bug of the caller: 0.1 is not one tenth, and a rounded law
+A float passed to the reference is a bug in the caller: 0.1 is not one tenth, and a rounded law
 proves nothing. So the reference refuses floats instead of converting them.
 """
 
@@ -55,7 +55,7 @@ def rational(value: object) -> Rational:
 
 
 def rationals(values: Iterable[object]) -> tuple[Rational, ...]:
-    """Return values as rationals, as `rational` does."""
+    """Return the values as rationals, each converted by `rational`."""
     given: tuple[Any, ...] = tuple(values)
     # Rows of large vocabularies are rational already.
     is_done = {*map(type, given)} <= {type(ONE)}
@@ -90,7 +90,7 @@ def ratio_or_one(numerator: Rational, denominator: Rational) -> Rational:
 
 
 MOST_DIGITS = 1_000
-"""The most characters of a written number: the double nearest 0 needs fewer bits."""
+"""Maximum length of a written number, in characters; fractions of doubles are shorter."""
 
 
 def _parsed(text: str) -> Fraction:
@@ -107,13 +107,13 @@ def _parsed(text: str) -> Fraction:
 
 
 def readable(self: Any) -> str:
-    """Return a dataclass by its fields, rationals as 1/9: for `__repr__`."""
+    """Return the `__repr__` of a dataclass, with rationals written as 1/9."""
     parts = (f"{each.name}={shown(getattr(self, each.name))}" for each in fields(self) if each.repr)
     return f"{type(self).__name__}({', '.join(parts)})"
 
 
 def shown(value: Any) -> str:
-    """Return a value as `repr` does, but rationals as 1/9."""
+    """Return the `repr` of a value, with rationals written as 1/9."""
     if isinstance(value, Rational):
         return str(value)
     if isinstance(value, Mapping):

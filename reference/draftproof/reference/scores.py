@@ -1,20 +1,22 @@
 """Scores: K drafted paths compete, so that the winner's law is known along the winner's own path.
 
 Every drafted path has its own score, uniform on [0, 1], and the path with the smallest score is
-selected. The score may depend on the path. At a prefix z its law is a measure: the probability that
-a drafted path starts with z and has its score in a given place; here a step function, kept as
-*cells*. Among K paths a score u is the smallest with probability (1 - u)^(K-1), so
+selected. The score may depend on the path. At a prefix z the law of the score is a measure: the
+probability that a drafted path starts with z and has its score in a given place; here it has a step
+function as its density, kept as *cells*. Among K paths a score u is the smallest with probability
+(1 - u)^(K-1), so
 
     Q'(z) = K * integral over the measure at z of (1 - u)^(K-1)
 
 is the law of the selected path: no other path enters. The measures of the children of z may be any
 that add up to that of z and have the masses q(zy): then paths are drawn from q and scores are
-uniform, as required. Every law of selection arises so: it is a mixture of rankings, and a ranking
-gives each rank an interval of scores.
+uniform, as required. Every law of selection arises this way: it is a mixture of rankings, and a
+ranking gives each rank an interval of scores.
 
-`split` chooses them. It aims at the row Q'(z.) that keeps most of the next token, the sum of
-min(owed, Q'), and reaches it by *tie classes*: ranges of tokens get scores, the best scores going
-to the tokens to which the target owes most, and scores are independent of the token inside a range.
+`split` chooses these measures. It aims at the row Q'(z.) that keeps most of the next token, the sum
+of min(owed, Q'), and reaches it by *tie classes*: ranges of tokens get scores, the best scores
+going to the tokens to which the target owes most, and scores are independent of the token inside a
+range.
 """
 
 from __future__ import annotations
@@ -47,18 +49,18 @@ class ScoreCell:
 Scores = tuple[ScoreCell, ...]
 
 UNIFORM: Scores = (ScoreCell(ZERO, ONE, ONE),)
-"""The scores at the root: those of all paths."""
+"""Scores of all paths, at the root."""
 
 
 @dataclass(frozen=True)
 class Contender:
-    """A drafted path, or a part of it: what its own rows decide."""
+    """Drafted path, or a prefix of a drafted path, with the values that its own rows determine."""
 
     rows: tuple[Row, ...] = ()
-    """Q'(zy), by the token y, for each of its prefixes z."""
+    """Q'(zy) by token y, for each proper prefix z of the path."""
     scores: Scores = UNIFORM
     owed: Rational = ONE
-    """How much of it the verification can accept."""
+    """Mass of the path that the verification can accept."""
 
 
 @lru_cache(maxsize=4096)
@@ -78,11 +80,11 @@ def contender(
 
 @lru_cache(maxsize=4096)
 def smallest(paths: tuple[Scores, ...]) -> tuple[Rational, ...]:
-    """Return the probability with which each of the paths has the smallest score.
+    """Return the probability that each of the paths has the smallest score.
 
-    Between two neighbouring edges of cells every score is spread evenly: with the others' chances
-    of being there (g) and beyond (t), a score there is the smallest with probability the integral
-    over 0..1 of the product of t + g s.
+    Between two neighbouring edges of cells every score is spread evenly: a score there is the
+    smallest with probability the integral over s in 0..1 of the product of t + g s over the other
+    paths, whose probabilities of a score there and beyond are g and t.
     """
     edges = sorted({edge for cells in paths for cell in cells for edge in (cell.low, cell.high)})
     masses = [total(cell.mass for cell in cells) for cells in paths]
@@ -107,7 +109,7 @@ def smallest(paths: tuple[Scores, ...]) -> tuple[Rational, ...]:
 
 @dataclass(frozen=True)
 class ScoreSplit:
-    """The scores after a prefix: Q' of every next token, and its scores."""
+    """Scores after a prefix: Q' and the scores of every next token."""
 
     law: Row
     _tokens: Sequence[int]
@@ -132,7 +134,7 @@ class ScoreSplit:
 
 
 def split(scores: Scores, p: Row, q: Row, *, owed: Rational, drafts: int) -> ScoreSplit:
-    """Share out the scores at a prefix, to which `owed` is owed, among the next tokens."""
+    """Return the scores at a prefix, to which `owed` is owed, divided among the next tokens."""
     # Tokens that the draft cannot write have no path.
     tokens = sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
     reach = total(cell.mass for cell in scores)
@@ -165,13 +167,13 @@ def _dealt(scores: Scores, masses: Sequence[Rational]) -> Iterator[Scores]:
 def _aim(
     owed: Sequence[Rational], mass: Sequence[Rational], most: Sequence[Rational]
 ) -> list[Rational]:
-    """Return, by rank, the flattest law within reach that keeps most, sum of min(owed, aim).
+    """Return, by rank, the flattest law within reach with the largest sum of min(owed, aim).
 
-    A law is within reach if it gives no set of ranks more than the worth of the smallest scores of
-    its mass; `most` is the law of the ranks served in order. The prefix that minimises sum of
-    most - owed binds. Inside it nothing need be wasted (aim <= owed), beyond it nothing need be
-    missed (aim >= owed). Among such laws the flattest, the one whose aim/mass differs least, leaves
-    later positions most choice.
+    A law is within reach if it gives no set of ranks more than the worth of the smallest scores
+    with the set's mass; `most` is the law of the ranks served in order. The prefix of ranks with
+    the smallest sum of most - owed binds: inside it nothing need be wasted (aim <= owed), beyond it
+    nothing need be missed (aim >= owed). Among such laws the flattest, whose aim/mass varies least,
+    leaves later positions the most choice.
     """
     ranks = range(len(owed))
     surplus = [total(most[:k]) - total(owed[:k]) for k in range(len(owed) + 1)]
@@ -189,7 +191,7 @@ def _levelled(
     most: Sequence[Rational],
     fits: Callable[[Rational, Rational], bool],
 ) -> Rows:
-    """Return the owed mass where it fits one level, and elsewhere that level times the mass."""
+    """Return, by rank, the owed mass where it fits the level, else the level times the mass."""
     aim: Rows = {}
     rest = list(ranks)
     worth, room = total(most[i] for i in rest), total(mass[i] for i in rest)
@@ -202,11 +204,11 @@ def _levelled(
 def _tie_classes(
     mass: Sequence[Rational], most: Sequence[Rational], aim: Sequence[Rational]
 ) -> Iterator[tuple[Rational, list[int]]]:
-    """Write the aim as a mixture of nested tie classes: yield (share, edges of the classes).
+    """Yield the aim as a mixture of nested tie classes, each as (share, edges of the classes).
 
     Each step takes as much as possible of the finest classes that the rest still needs: then the
-    fall of aim/mass at some edge is served, and that edge disappears. The rest stays in reach, and
-    ends with one class.
+    fall of aim/mass at some edge is served, and that edge disappears. The rest stays within reach,
+    and the last step has one class.
     """
 
     def height(row: Sequence[Rational], first: int, end: int) -> Rational:

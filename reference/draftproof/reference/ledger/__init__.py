@@ -3,8 +3,8 @@
 `CLAIMS` has every claim by its id, `VERDICTS` its verdict: mechanised, proved for a shape, argued,
 holds, or refuted. Each claim is data, a statement with its source, shape, evidence and figures, and
 carries the program that derives the figures again: `check` runs the program and compares. No
-verdict is stronger than that of any claim that its claim rests on. A statement that follows from a
-claim in one line is a corollary of that claim: `WITHDRAWN` maps former ids to their claims.
+verdict is stronger than the verdict of any claim on which its claim rests. A statement that follows
+from a claim in one line is a corollary of that claim: `WITHDRAWN` maps former ids to their claims.
 
 - `single_path`: token, block and greedy block verification of one path.
 - `one_position`: several drafts of one token, and the optimum.
@@ -74,11 +74,11 @@ WITHDRAWN: Mapping[str, str] = {
     "spectr_gbv.monotone": "spectr_gbv.value",
     "theorem.block.over_token": "block.is_token.one",
 }
-"""Former ids, which stay taken, and the claim of which each is a corollary."""
+"""Withdrawn ids, which stay reserved, and the claim of which each is a corollary."""
 
 
 def claim_named(name: str) -> Claim:
-    """Return the claim. Raises `Unsupported` for an unknown or a withdrawn id."""
+    """Return the claim with this id. Raises `Unsupported` for an unknown or a withdrawn id."""
     if name in WITHDRAWN:
         raise Unsupported(
             f"claim {name!r} was withdrawn: it is a corollary of {WITHDRAWN[name]!r}, which says so"

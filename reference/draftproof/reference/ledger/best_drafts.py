@@ -1,9 +1,9 @@
 """The best drafts: joint laws of the drafts of one token, and trees of few tokens.
 
-Argued: the value that K drafts of law q can reach if they are drawn jointly as well as possible,
-and the value of a tree that grows by the tokens drawn. Refuted: that a fixed shape reaches it.
-Observed: of three ways to draft four tokens, and of their 14 shapes, different ones are best at
-different rates.
+Argued: the value that K drafts of law q can reach if their joint law is the best possible, and the
+value of a tree that grows by the tokens drawn. Refuted: that a fixed shape reaches the value of
+such a tree. Observed: of three ways to draft four tokens, and of their 14 shapes, different ones
+are best at different rates.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ def wanted(instance: Instance) -> Row:
 def drawn_for(instance: Instance) -> Rational:
     """Return the acceptance rate of K > 1 drafts of law q that are drawn for p.
 
-    One is drawn from a law between min(p, K q) and K q, the others from what is left of K q.
+    The first draft is drawn from a law between min(p, K q) and K q, the others from the rest of
+    K q.
     """
     p, q, drafts = instance.target(()), instance.draft(()), instance.drafts
     least = wanted(instance)
@@ -89,7 +90,7 @@ def by_shape() -> Mapping[str, Figure]:
 
 
 def best_shape(instance: Instance) -> tuple[Rational, Shape]:
-    """Return the most that a tree of L tokens of a fixed shape lets accept, and that shape."""
+    """Return the largest E[accepted length] with a tree of L tokens of one shape, and the shape."""
     return max((shaped(instance, shape).value, shape) for shape in shapes(instance.length))
 
 
@@ -121,7 +122,7 @@ def by_tree() -> Mapping[str, Figure]:
 
 
 def _drawn(shape: Shape) -> str:
-    """Return the shape in brackets, a pair for each token around those after it."""
+    """Return the shape in brackets: each token is a pair around the tokens after it."""
     return "".join(f"({_drawn(below)})" for below in shape)
 
 

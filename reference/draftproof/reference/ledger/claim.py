@@ -22,13 +22,13 @@ Refutation = Callable[[Instance], Mapping[str, Figure] | None]
 
 
 class Verdict(StrEnum):
-    """The verdict on a claim, the strongest first, and refuted last.
+    """Verdict on a claim, the strongest first, and refuted last.
 
-    `MECHANISED`: theorems that Coq has checked say at least the claim, for every V, L and K of its
-    shape, of programs that are read and tested to be the reference's. `PROVED`: a proof by cells
-    for all p and q of one shape, of the reference's own text. `ARGUED`: prose, for every V, L and K
-    of the shape, which names what it rests on. `HOLDS`: true of all instances that were examined,
-    and nothing more is known.
+    `MECHANISED`: theorems checked by Coq imply the claim for every V, L and K of its shape; their
+    programs are the reference's, as checked by reading and by tests. `PROVED`: a proof by cells for
+    all p and q of one shape, about the reference's own text. `ARGUED`: an argument in prose, for
+    every V, L and K of the shape, which names what it rests on. `HOLDS`: true of all examined
+    instances, and nothing more is known.
     """
 
     MECHANISED = "mechanised"
@@ -43,7 +43,7 @@ class ClaimFailed(AssertionError):
 
 
 class Unfounded(AssertionError):
-    """A claim rests on nothing that could carry it; the message names both."""
+    """A claim rests on a claim that cannot support it; the message names both."""
 
 
 @dataclass(frozen=True)
@@ -70,13 +70,13 @@ class Scope:
         return replace(self, words=self.words + words)
 
     def then(self, words: str, *others: Scope) -> Scope:
-        """Return these instances and then those of others, with a new description."""
+        """Return these instances, then the instances of other scopes, with a new description."""
         return Scope(
             words, lambda: chain.from_iterable(each.instances() for each in (self, *others))
         )
 
     def all_with(self, words: str, change: Callable[[Instance], Instance]) -> Scope:
-        """Return these instances, each changed, with words before their description."""
+        """Return these instances, each changed, with `words` before their description."""
         return Scope(words + self.words, lambda: map(change, self.instances()))
 
 
@@ -88,15 +88,15 @@ def by_figures(_: Instance) -> None:
 class Claim:
     """A statement, its source, and the findings on it.
 
-    `statement` is the claim as made, even where it is false; it is about `shape`, which of a
-    refuted claim is the shape of its counterexample. A counterexample
-    is the first instance of those `examined` for which `refuted` returns figures; `known` are
-    figures that are computed in any case.
+    `statement` is the claim as made, even if it is false. `shape` is the shape that it is about;
+    for a refuted claim, the shape of its counterexample. A counterexample is the first of the
+    `examined` instances for which `refuted` returns figures; `known` returns figures that are
+    computed in any case.
 
-    `theorems` are the mechanised ones, as "file.name" of spec/theory, that together say at least
-    the claim. `proof` is an argument for all instances of the shape, where there is a short one,
-    with corollaries that are no claims of their own; `rests_on` are the ids of the claims that it
-    uses, or that grant what the theorems suppose. `derive` also tests the argument on the
+    `theorems` are the mechanised theorems, as "file.name" of spec/theory, that together imply the
+    claim. `proof` is an argument for all instances of the shape, if there is a short one, with
+    corollaries that are not claims of their own; `rests_on` has the ids of the claims that the
+    argument uses, or that grant what the theorems suppose. `derive` also tests the argument on the
     instances. The verdict follows from all of these: see `verdicts`. Texts may span several lines.
     """
 
@@ -208,7 +208,7 @@ def check(claim: Claim) -> Derivation:
 
 
 def claim_to_json(claim: Claim, verdicts: Mapping[str, Verdict]) -> dict[str, Any]:
-    """Return the JSON form of a claim, given the verdicts of it and of all that it rests on."""
+    """Return the JSON form of a claim, given its verdict and those of all that it rests on."""
     found = claim.recorded.counterexample
     return {
         "id": claim.id,

@@ -65,7 +65,7 @@ def block_with_break(drafts: Drafted, instance: Instance, chance: Chance) -> Emi
     """Test prefixes as block verification does, but stop at the first that fails.
 
     Wrong: the weights compensate for prefixes that fail now and pass as part of a longer prefix.
-    Asked for by a review of vllm-project/vllm-ascend, pull request 11985.
+    Requested in a review of vllm-project/vllm-ascend, pull request 11985.
     """
     path = single_path(drafts)
     ratios = _ratios(path, instance)
@@ -169,7 +169,8 @@ def multipath_block_first_of_equals(
 def multipath_block_clamped(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Rank as `multipath_block_first_of_equals`, with every ratio clamped at one: p >= q is a tie.
 
-    Wrong for nearly every pair of models. Seen where `multipath_block_first_of_equals` was.
+    Wrong for nearly every pair of models. Seen in the same code as
+    `multipath_block_first_of_equals`.
     """
 
     def clamped(p: Row, q: Row) -> Sequence[int]:

@@ -101,8 +101,8 @@ def seeded(
 ) -> Iterator[Instance]:
     """Yield instances with separate rows at every context of at most `depth` (L) tokens.
 
-    They are the same in every run. Zeros, ties between ratios, point masses and contexts in which
-    the draft agrees with the target are common.
+    The instances are the same in every run. Zeros, ties between ratios, point masses and contexts
+    in which the draft agrees with the target are common.
     """
     random = Random(count)  # noqa: S311  # the same in every run, which is the point
     deepest = length if depth is None else depth

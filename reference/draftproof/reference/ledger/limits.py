@@ -1,17 +1,17 @@
 """Limits of verifiers that do not know the rows off the drafted paths.
 
-The optimum is for verifiers that know all rows. The rows *along* x are those at the contexts that
-its tokens are drawn in, the prefixes of x without x itself. A rule *along the path* is a lossless
-verifier whose probability A(x) of accepting x is, in all models, a function of the rows along x; or
-one that selects a path by a law Q' of which this is true at every whole path, as greedy multi-path
-block verification, mixed and scored do.
+The optimum is for verifiers that know all rows. The rows *along* x are the rows at the contexts in
+which the tokens of x are drawn, the prefixes of x without x itself. A rule *along the path* is a
+lossless verifier whose probability A(x) of accepting x is, in all models, a function of the rows
+along x; or a lossless verifier that selects a path by a law Q' that is such a function at every
+whole path, as greedy multi-path block verification, mixed and scored do.
 
-Mechanised: no such selection is optimal in all models, and some keeps 1 - (1 - 1/K)^K of the
-optimum in all. Argued: none keeps more in all, not even a verifier whose emission is drawn by all
-drafted rows. If only the accepted prefix is drawn by them, a verifier can keep more on some models,
-and is not optimal in all either. Also argued: a variant of scored is never below block
-verification, and accepts less than scored on seeded models. Refuted: that scored keeps that share.
-Observed: how the gap between scored and the optimum divides.
+Mechanised: no such selection is optimal in all models, and some such selection keeps
+1 - (1 - 1/K)^K of the optimum in all models. Argued: none keeps more in all models, not even a
+verifier that draws its emission by all drafted rows. A verifier that draws only the accepted prefix
+by these rows can keep more on some models, and is not optimal in all models either. Also argued: a
+variant of scored is never below block verification, and accepts less than scored on seeded models.
+Refuted: that scored keeps that share. Observed: how the gap between scored and the optimum divides.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def good_after(
 
 
 def one_good(tokens: int, *, length: int, drafts: int, mass: Rational) -> list[Instance]:
-    """Return the models that differ in which of n tokens is good; the draft's rest is wasted.
+    """Return the models that differ in which of n tokens is good; the rest of the draft is wasted.
 
-    The target has 1/n for each of the tokens, the draft the given mass.
+    The target gives 1/n to each of the n tokens, the draft gives each of them `mass`.
     """
     p = (ONE / tokens,) * tokens + (ZERO,)
     q = (mass,) * tokens + (1 - tokens * mass,)
@@ -80,7 +80,7 @@ def one_good(tokens: int, *, length: int, drafts: int, mass: Rational) -> list[I
 
 
 def one_or_none(worlds: Sequence[Instance]) -> Family:
-    """Return these models with equal weights, and with none the model in which no token is good."""
+    """Return these models, equally weighted, and the model without a good token at weight 0."""
     one, *_ = worlds
     none = good_after([], one.target(()), one.draft(()), length=one.length, drafts=one.drafts)
     return [*((ONE / len(worlds), world) for world in worlds), (ZERO, none)]
@@ -110,11 +110,11 @@ def share_along(tokens: int, *, length: int, drafts: int, mass: Rational) -> Rat
 
 
 SMALLEST = ((2, 2, 2), (2, 3, 2), (3, 2, 2), (2, 2, 3))
-"""Numbers of tokens, lengths and numbers of drafts of which programs are solved."""
+"""Numbers of tokens, lengths and numbers of drafts for which linear programs are solved."""
 
 
 def masses(tokens: int, drafts: int) -> Rational:
-    """Return the mass of one token that drafts it nearly as often as the target wants it."""
+    """Return the mass at which a token is drafted nearly as often as the target requires."""
     return ONE / (tokens * drafts)
 
 
@@ -178,7 +178,7 @@ def kept_evenly(instance: Instance) -> Iterator[tuple[Rational, Rational]]:
 
 
 def _cut(scores: Scores, mass: Rational) -> tuple[Scores, Scores]:
-    """Return the smallest scores of a mass, and the others."""
+    """Return the smallest scores with the given mass, and the other scores."""
     first, rest = [], []
     for cell in sorted(scores, key=lambda cell: cell.low):
         taken = min(cell.mass, mass)
@@ -209,7 +209,7 @@ CERTAIN = Quantity(
 
 
 def below_the_share(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that the rule keeps the share of every bound, and that they bound the optimum."""
+    """Refute that the rule keeps the share of every bound, and that these bound the optimum."""
     pairs = list(kept_evenly(instance))
     share = certain_share(instance.drafts)
     short = next(((a, m) for a, m in pairs if a < share * m), None)
@@ -224,7 +224,7 @@ def below_the_share(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def three(length: int) -> list[Instance]:
-    """Return three models with token 1 good in all, and 0 or 2 in one of them."""
+    """Return three models: token 1 is good in all of them, token 0 or 2 in one each."""
     p, q = row("1/4 1/2 1/4 0"), row("1/8 3/8 1/8 3/8")
     return [good_after(good, p, q, length=length) for good in ((1,), (0, 1), (1, 2))]
 
@@ -264,7 +264,7 @@ def worlds_of(root: Instance) -> list[Instance]:
 
 
 def division() -> Mapping[str, Figure]:
-    """Return what knowing the prior adds to scored, and what knowing all rows adds to that."""
+    """Return the gain over scored from knowing the prior, and the further gain from all rows."""
     families = [worlds_of(root) for root in shape(2, 2)[:ROOTS]]
     weight = ONE / (ROOTS * CONTINUATIONS**2)
     scored = weight * total(SCORED(world) for worlds in families for world in worlds)

@@ -113,10 +113,10 @@ DEAD_ENDS = Scope(
 
 
 def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
-    """Return an instance of V = 2, K = 2: one first token is a dead end, the other goes on and on.
+    """Return an instance of V = 2, K = 2: one first token is a dead end, the other leads on.
 
     After the first token 0 target and draft never agree, after 10 they always do. The free rows are
-    those at the root, and the draft's after 1.
+    both models' rows at the root, and the draft's row after 1.
     """
     length = 6
     zero, one = row("1 0"), row("0 1")
@@ -130,8 +130,8 @@ def dead_end(p: Row, q: Row, after_one: Row) -> Instance:
 def formula(mix: Mix = most_kept_next) -> Callable[[Instance], Rational]:
     """Return the closed form of E[accepted length].
 
-    A prefix is accepted with probability A(zy) = min(A(z) p(y|z), Q'(zy)), Q' being the law of the
-    selected path (see `mixture`).
+    A prefix is accepted with probability A(zy) = min(A(z) p(y|z), Q'(zy)), where Q' is the law of
+    the selected path (see `mixture`).
     """
 
     def value(instance: Instance) -> Rational:
@@ -170,7 +170,7 @@ MULTIPATH = Quantity("multipath_block", formula(share(ONE)))
 
 
 def run_where(quick: Refutation, *quantities: Quantity) -> Refutation:
-    """Refute where a formula refutes, with the figures of the verifiers, which run there.
+    """Refute where a formula refutes, with figures from running the verifiers on the instance.
 
     If the verifiers do not refute the claim there, the formula's figures are returned alone: then
     the formula is wrong there.

@@ -113,7 +113,7 @@ def rates(instance: Instance) -> list[Rational]:
 
 
 def keeps(verify: str, formula: Callable[[Instance], Row]) -> Refutation:
-    """Refute that every token is accepted with the probability of a formula."""
+    """Refute that every token is accepted with the probability that a formula gives."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         kept, given = kept_tokens(verify, instance), formula(instance)
@@ -142,8 +142,8 @@ def factor_of(instance: Instance) -> Rational:
 def below_k_seq(instance: Instance) -> Mapping[str, Figure] | None:
     """Refute that rejection sampling accepts at most as much as K-SEQ, and K-SEQ as the optimum.
 
-    Both accept min(p, g q) in all, rejection sampling with g from its recursion, K-SEQ with its
-    least factor; a g at which K-SEQ accepts as much as it can afford, or more, is at most
+    Over all tries both accept min(p, g q): rejection sampling with g from its recursion, K-SEQ with
+    its least factor as g. A g at which K-SEQ accepts at least as much as it can afford is at most
     the least factor. So the comparison needs no root.
     """
     g = rates(instance)[-1]
@@ -183,7 +183,7 @@ def falling(instance: Instance) -> bool:
 
 
 def top_row(instance: Instance) -> Row:
-    """Return p for the top K - 1 tokens A, of a pair the hub, min(p, q / (1 - q(A))) elsewhere."""
+    """Return p on the top K - 1 tokens A (the hub of a pair), min(p, q / (1 - q(A))) elsewhere."""
     p, q = instance.target(()), instance.draft(())
     top = most_probable(q, instance.drafts - 1)
     left = 1 - mass(q, top)

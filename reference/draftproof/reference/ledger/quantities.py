@@ -29,7 +29,7 @@ Named = str | Verifier
 
 @dataclass(frozen=True)
 class Quantity:
-    """A number that every instance has, under the name that figures use."""
+    """Number that every instance has, with the name that figures use."""
 
     name: str
     value: Callable[[Instance], Rational]
@@ -39,16 +39,16 @@ class Quantity:
         return self.value(instance)
 
     def where(self, said: str, change: Callable[[Instance], Instance]) -> Quantity:
-        """Return the number of the same models drafted differently, with a name that says so."""
+        """Return the number of the same models drafted differently, with `said` in its name."""
         return Quantity(self.name + said, lambda instance: self.value(change(instance)))
 
     def drawn(self, scheme: str) -> Quantity:
-        """Return the number on drafts of another scheme."""
+        """Return this number for drafts of a different scheme."""
         return self.where(f" ({scheme})", lambda instance: replace(instance, scheme=scheme))
 
     @property
     def fewer(self) -> Quantity:
-        """Return the number on one path less."""
+        """Return this number for one path fewer."""
         return self.where(", K - 1", lambda instance: replace(instance, drafts=instance.drafts - 1))
 
 
@@ -134,7 +134,7 @@ def tokens(verify: Named, instance: Instance) -> Law[tuple[Path, int]]:
 
 
 def kept_tokens(verify: Named, instance: Instance) -> Row:
-    """Return P(token i is the accepted one) for every i, at draft length 1."""
+    """Return P(token i is accepted) for every token i, at draft length 1."""
     kept = law(verify, instance).map(lambda emission: emission.accepted)
     return tuple(kept[(token,)] for token in range(instance.vocabulary))
 
@@ -153,7 +153,7 @@ sorted_prefix = Quantity(
 
 
 def subset_formula(instance: Instance) -> Rational:
-    """Return 1 + the least p(H) - Q(H) of all sets H of tokens, Q in closed form."""
+    """Return 1 + min over all sets H of tokens of p(H) - Q(H), with Q in closed form."""
     p, q = instance.target(()), instance.draft(())
     return 1 + min(
         mass(p, H) - all_inside(instance.scheme, q, instance.drafts, H)
@@ -169,7 +169,7 @@ def lossless(verify: Named) -> Refutation:
 
 
 def biased(verify: Named) -> Refutation:
-    """Refute the same, and state the law of the first token."""
+    """Refute the claim of `lossless`, and add the law of the first token to the figures."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         found = lossless(verify)(instance)
@@ -192,7 +192,7 @@ def lossless_text(
 
 
 def differ(one: Law[Any], other: Law[Any]) -> Mapping[str, Figure] | None:
-    """Return the distance of two laws, None where they are the same."""
+    """Return the distance of two laws, or None if the laws are equal."""
     return None if one == other else {"total variation": one.total_variation(other)}
 
 
@@ -217,12 +217,12 @@ def _in_order(
 
 
 def any_of(*refutations: Refutation) -> Refutation:
-    """Refute where the first of several refutations does."""
+    """Refute with the first of several refutations that refutes the instance."""
     return lambda here: next((found for one in refutations if (found := one(here))), None)
 
 
 def same_law(one: Named, other: Named, *, drafts: int | None = None) -> Refutation:
-    """Refute that two verifiers, the other perhaps of fewer drafts, emit tokens of the same law."""
+    """Refute that two verifiers emit tokens of the same law, the second from `drafts` drafts."""
     return lambda here: differ(
         tokens(one, here), tokens(other, replace(here, drafts=drafts or here.drafts))
     )

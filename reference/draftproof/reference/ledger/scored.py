@@ -4,15 +4,15 @@ Every path has a score that its own rows decide, and the algorithm verifies the 
 smallest score as a block. The law of the selected path is known along it, whatever the rule that
 deals the scores.
 
-Mechanised: the algorithm is lossless, with the law that is said of it. Argued: for one token it is
-optimal, for one path it is block verification; for two tokens it is never below block verification.
-That it is lossless and optimal for one token is proved for shapes, too, by cells (`theorems`).
+Mechanised: the algorithm is lossless, with the stated law. Argued: for one token it is optimal, for
+one path it is block verification; for two tokens it is never below block verification. Proofs by
+cells show for some shapes, too, that it is lossless, and optimal for one token (`theorems`).
 Observed: over a stated sample of small models its mean accepted length is more than 99 % of the
-mean stateless optimum, and on single ones it is less. Refuted: that it is never below block
+mean stateless optimum, and on single models it is less. Refuted: that it is never below block
 verification of one path for long drafts, nor below greedy multi-path block verification, that one
-more path never lowers it, and that it is optimal.
-A rule that sees only the drafted paths cannot know whether the mass that it gives up would have
-been worth more later: `limits` says what that costs.
+more path never lowers it, and that it is optimal. A rule that sees only the drafted paths cannot
+know whether the mass that it gives up would have been worth more later: `limits` says what that
+costs.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def formula(
     """Return the closed form of E[accepted length].
 
     A prefix zy is accepted with the probability min(owed to z * p(y|z), Q'(zy)), and is owed
-    `passed_on` of these two: their minimum, where what is accepted is passed on.
+    `passed_on` of these two: by default their minimum, which passes on what is accepted.
     """
 
     def value(instance: Instance) -> Rational:
@@ -81,7 +81,7 @@ def formula(
 
 
 def sure_after_one() -> Instance:
-    """Return a tie between two tokens, where only the one with the higher rank is sure later."""
+    """Return an instance with a tie of two tokens, where only the higher-ranked is sure later."""
     drafted: list[Path] = [(), *product(range(3))]
     draft = dict.fromkeys(drafted, row("1 0 0"))
     target = dict.fromkeys([*drafted, *product(range(3), repeat=2)], row("1 0 0"))
@@ -100,7 +100,7 @@ def shape(vocabulary: int, length: int) -> list[Instance]:
 
 
 def mean_shares() -> Mapping[str, Figure]:
-    """Return the shares of the optimum, in ten thousandths: of the means, and the least of one."""
+    """Return shares of the optimum, in ten thousandths: of the means, and the least of all."""
     figures: dict[str, Figure] = {}
     for vocabulary, length in SHARES:
         pairs = [(SCORED(here), best_stateless(here)) for here in shape(vocabulary, length)]

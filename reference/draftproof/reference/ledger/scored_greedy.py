@@ -57,11 +57,11 @@ COMPARED = (
     *("block", "greedy_block", "spectr_gbv", "recursive_greedy_block"),
     *("scored_multipath_block", NAME),
 )
-"""Verifiers whose iterations are compared; those of one path have one."""
+"""Verifiers whose iterations are compared; verifiers of one path get one path."""
 
 
 def small(target: Mapping[Path, str], draft: Mapping[Path, str], drafts: int) -> Instance:
-    """Return an instance of V = 2: rows by context, "1/2 1/2" where a target's is not given."""
+    """Return an instance of V = 2, by rows at contexts: "1/2 1/2" for every row not given."""
     length = 1 + max(map(len, draft))
     contexts = [z for size in range(length + 1) for z in product(range(2), repeat=size)]
     p = {z: row(target.get(z, "1/2 1/2")) for z in contexts}
@@ -76,7 +76,7 @@ def decided_elsewhere() -> Instance:
 
 
 def owed_too_early() -> Instance:
-    """Return an instance in which what is owed at the second position is dead at the third."""
+    """Return an instance in which the mass owed at the second position is dead at the third."""
     target = {(): "0 1", (1,): "1/4 3/4", (1, 0): "0 1", (1, 1): "1 0"}
     draft = {(): "1/4 3/4", (0,): "0 1", (1, 0): "1 0", (1, 1): "1 0", (0, 1): "1 0"}
     return small(target, draft, drafts=3)
@@ -92,7 +92,7 @@ WRITTEN_WELL = example("1/3 2/3", "2/3 1/3", length=2, drafts=2)
 
 
 def means() -> Mapping[str, Figure]:
-    """Return the mean lengths, in ten thousandths, and the least share of the optimum of one."""
+    """Return mean lengths, in ten thousandths, and the least share of an instance's optimum."""
     figures: dict[str, Figure] = {}
     for vocabulary, length, drafts in SHAPES:
         instances = list(seeded(100, vocabulary, length=length, drafts=drafts))

@@ -53,7 +53,7 @@ def iid_paths(said: str, two_tokens: int, three_tokens: int) -> Scope:
 
 
 def by_size(*, drafts: int = 2, largest: int = 5) -> Scope:
-    """Return instances by size, of V = 3 up to a largest denominator."""
+    """Return instances by size; for V = 3, up to the denominator `largest`."""
     return Scope(
         """instances of V = 2 with denominators up to 10, then of V = 3, by common denominator, then
         lexicographically""",
@@ -62,7 +62,7 @@ def by_size(*, drafts: int = 2, largest: int = 5) -> Scope:
 
 
 def distinct(words: str, scope: Scope) -> Scope:
-    """Return those of the instances in which no two tokens have the same p/q."""
+    """Return the scope's instances in which no two tokens have the same p/q."""
 
     def are_distinct(instance: Instance) -> bool:
         p, q = instance.target(()), instance.draft(())
@@ -94,12 +94,12 @@ def ordered(rank: Sequence[int]) -> Verifier:
 
 
 def reversed_ratio(p: Row, q: Row) -> Sequence[int]:
-    """Rank the tokens that can be drafted, highest p/q first."""
+    """Return the tokens that can be drafted, highest p/q first."""
     return sorted((t for t, x in enumerate(q) if x != 0), key=lambda t: (-p[t] / q[t], t))
 
 
 def other_order(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that no fixed order accepts more than the order by p/q, one token being drafted.
+    """Refute that no fixed order accepts more than the order by p/q, for drafts of one token.
 
     A path's selection law is a difference of powers, so the function compares orders without
     running them; the accepted lengths in a refutation come from running them.

@@ -92,7 +92,7 @@ def afforded(instance: Instance, prefix: Path) -> Rational:
 
 
 def accepts(verify: Named, formula: Callable[[Instance, Path], Rational]) -> Refutation:
-    """Refute that every drafted prefix is accepted with the probability of a formula."""
+    """Refute that every drafted prefix is accepted with the probability that a formula gives."""
 
     def refuted(instance: Instance) -> Mapping[str, Figure] | None:
         kept = law(verify, instance).map(lambda emission: emission.accepted)
@@ -116,9 +116,9 @@ def after_iterations(verify: Named, iterations: int) -> Quantity:
 def banked(length: int, mass: Rational) -> Instance:
     """Return an instance where block verification keeps tokens that the next iteration could use.
 
-    Target and draft are sure of L tokens. Then the draft is sure of one that the target takes
-    with probability `mass`; then it gives `mass` to one that the target is sure of; then
-    both are sure of L - 2 tokens; then the draft is wrong. All of these tokens are 0.
+    Target and draft are sure of L tokens. Then the draft is sure of a token that the target takes
+    with probability `mass`; then the draft gives `mass` to a token of which the target is sure;
+    then both are sure of L - 2 tokens; then the draft is wrong. All of these tokens are 0.
     """
 
     def row(zero: Rational) -> Row:
@@ -137,7 +137,7 @@ def banked(length: int, mass: Rational) -> Instance:
 
 
 def ahead_after_two() -> Mapping[str, Figure]:
-    """Return the tokens that block verification has written after two iterations, and others'."""
+    """Return the expected tokens after two iterations of block verification and its variants."""
     ahead: dict[str, Figure] = {}
     slower = (exhibits.block_that_waits, 3, "3/4"), (exhibits.block_without_last, 6, "1/2")
     for verify, length, mass in slower:
@@ -148,7 +148,7 @@ def ahead_after_two() -> Mapping[str, Figure]:
 
 
 def behind_a_lossless_one(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that block verification is ahead of a waiting verifier, where that is lossless."""
+    """Refute that block verification is ahead of `block_that_waits`, where that is lossless."""
     waits = after_iterations(exhibits.block_that_waits, 2)
     found = ascending(waits, after_iterations("block", 2))(instance)
     biased = lossless_text(of_one_path(exhibits.block_that_waits), 2 * instance.length + 1)
@@ -162,7 +162,7 @@ def over_token(instance: Instance) -> Mapping[str, Figure] | None:
 
 
 def never_behind(one: str, other: str, iterations: int) -> Refutation:
-    """Refute that after some iterations the other verifier has written at least as many tokens."""
+    """Refute that `other` has written at least as many tokens as `one` after some iterations."""
     return ascending(after_iterations(one, iterations), after_iterations(other, iterations))
 
 
@@ -176,7 +176,7 @@ def sure(instance: Instance) -> Instance:
 
 
 def capped_is_block(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that both verifiers have the same law given every path that can be drafted."""
+    """Refute that block and capped hierarchical verification have the same law given every path."""
     algorithms = ALGORITHMS["block"], of_one_path(exhibits.capped_hierarchical)
     laws = (
         [verification_law(each, instance, (path,)) for each in algorithms]

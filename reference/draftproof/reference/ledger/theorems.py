@@ -3,9 +3,9 @@
 Deriving such a claim again proves it again, writes the proof's record and checks the record. Larger
 shapes take minutes: `draftproof prove` proves them.
 
-Some of these shapes are within a mechanised claim. They are no corollaries of it: what is proved
-here is about the reference's own text, the mechanised theorem is about a program in Coq that was
-read and tested to say the same.
+Some of these shapes are within a mechanised claim. They are not corollaries of that claim: the
+proofs here are about the reference's own text, the mechanised theorem is about a program in Coq
+that was checked by reading and by tests to say the same.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Two iterations of one path: the most tokens that they can write, and who writes most.
+"""Two iterations of one path: the most tokens that they can write, and which verifier writes most.
 
-Argued: a linear program has the largest number. Refuted: that block verification or greedy block
+Argued: a linear program gives the largest number. Refuted: that block verification or greedy block
 verification, the optima of one iteration, reach it. Observed: either of the two may be ahead.
 """
 
@@ -34,14 +34,14 @@ def with_context() -> list[Instance]:
 
 
 def neither_reaches(instance: Instance) -> Mapping[str, Figure] | None:
-    """Refute that one of both verifiers writes as much as any."""
+    """Refute that one of the two verifiers writes as many tokens as any verifier can."""
     values = {each.name: each(instance) for each in (BLOCK, GREEDY, MOST)}
     *both, most = values.values()
     return None if most == max(both) else values
 
 
 def motivating() -> Mapping[str, Figure]:
-    """Return block's, greedy block's and the largest number on the example of the literature."""
+    """Return block's, greedy block's and the largest number on the literature's example."""
     return {
         f"L = {length}": ", ".join(
             str(each(example("1/3 2/3", "2/3 1/3", length=length)))

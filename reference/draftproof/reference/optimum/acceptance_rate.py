@@ -4,7 +4,7 @@ A verifier that follows p and is given tokens x drawn together from Q accepts wi
 at most
 
     max over S >= 0 of sum of S(i, x), i in x, with S(i, .) <= p(i) and S(., x) <= Q(x)
-        = 1 + min over sets H of tokens of p(H) - Q(H),   Q(H) = P(all drafts lie in H):
+        = 1 + min over sets H of tokens of p(H) - Q(H),   Q(H) = P(all drafts are in H):
 
 a flow from tokens to drafts, and the cut that stops it. A flow and a set that agree prove
 each other. Source: arXiv 2502.18779; the set function is derived there from the linear program.
@@ -31,7 +31,7 @@ Coupling = Mapping[tuple[int, Siblings], Rational]
 
 @dataclass(frozen=True)
 class AcceptanceRate:
-    """A rate with its proof: a coupling that reaches it, and a set of tokens that caps it.
+    """Acceptance rate with its proof: a coupling that reaches it, and a set of tokens that caps it.
 
     `coupling[i, x]` is the mass that goes from the drafts x to the token i in x; `capped` is the H
     of the bound 1 + p(H) - Q(H).
@@ -99,7 +99,7 @@ def check(rate: AcceptanceRate, p: Row, drafted: Law[Siblings]) -> None:
 def sorted_prefix_rate(scheme: str, p: Row, q: Row, drafts: int) -> Rational:
     """Return 1 + min of p(H) - Q(H) over prefixes H of the tokens by decreasing q/p.
 
-    That is the optimum where Q is q-convex (see `convexity_gap`): one sort instead of 2^V sets.
+    This is the optimum if Q is q-convex (see `convexity_gap`): one sort instead of 2^V sets.
     Source: arXiv 2502.18779.
     """
     # What is never drafted has an infinite p/q, or none.
@@ -117,7 +117,7 @@ def convexity_gap(
 ) -> Rational:
     """Return the slack of q-convexity: Q's slope along y after x, less its slope along x.
 
-    Q is q-convex where this is never negative, H being any set without x and y:
+    Q is q-convex if the slack is never negative, for every set H without x and y:
     [Q(H+x) - Q(H)] / q(x) <= [Q(H+x+y) - Q(H+x)] / q(y). Then, if H is optimal with x inside and y
     outside, q(y)/p(y) <= q(x)/p(x): some optimal set is a prefix. Source: arXiv 2502.18779.
     """

@@ -3,11 +3,12 @@
 A *tree* is a set of texts of 1..L tokens that has every prefix of each. It is drawn token by token,
 after the root or after a text of the tree, without replacement of the siblings drawn before.
 
- - `grown`: the drafter chooses after which text, by all that is drawn so far; it knows both models.
- - `shaped`: the shape is fixed before.
+ - `grown`: the drafter knows both models, and chooses the text after which to draw from all that is
+   drawn so far.
+ - `shaped`: the shape is fixed in advance.
 
-With D(T) the probability that the tree becomes T, w(T, z) that of it where the next token is drawn
-after z, and S(T, x) where T is whole and x is accepted:
+With D(T) the probability that the tree becomes T, w(T, z) the probability that it becomes T and the
+next token is drawn after z, and S(T, x) the probability that T is whole and x is accepted:
 
     maximise    sum of |x| S(T, x)
     subject to  sum of w(T, z) over z  = D(T)   if T is not whole, D() = 1
@@ -15,10 +16,11 @@ after z, and S(T, x) where T is whole and x is accepted:
                 A(xy) <= A(x) p(y|x), A(x) being the sum of S(T, z) over z that start with x
                 w, S >= 0.
 
-**No verifier has more.** It accepts a text of the tree; the last bound is that of `stateless`.
+**No verifier has more.** A verifier accepts a text of the tree; the last bound is that of
+`stateless`.
 
-**Some verifier has that.** Stop at x of T with the probability S(T, x)/D(T), and draw the next
-token from A(x) p(y|x) - A(xy), as in `stateless`.
+**Some verifier has this value.** Stop at x of T with the probability S(T, x)/D(T), and draw the
+next token from A(x) p(y|x) - A(xy), as in `stateless`.
 """
 
 from __future__ import annotations
@@ -42,10 +44,10 @@ ROOT: Tree = frozenset()
 
 
 def grown(instance: Instance, tokens: int) -> Maximum:
-    """Return the certified maximum for a tree that grows by choice, to L levels at most.
+    """Return the certified maximum for a tree that grows by choice, to at most L levels.
 
-    Unknowns are ("after", T, z) and ("accepted", T, x), w and S. Raises `NotOptimal` should the
-    proof not hold.
+    The unknowns ("after", T, z) are w(T, z), and ("accepted", T, x) are S(T, x). Raises
+    `NotOptimal` if the proof does not hold.
     """
     equations: list[Bound] = []
     drawn: Mapping[Tree, Terms] = {ROOT: {}}
@@ -74,14 +76,14 @@ def grown(instance: Instance, tokens: int) -> Maximum:
 def shaped(instance: Instance, shape: Shape) -> Maximum:
     """Return the certified maximum for a shape: the shapes below the tokens drawn after the root.
 
-    Raises `NotOptimal` should the proof not hold.
+    Raises `NotOptimal` if the proof does not hold.
     """
     law = tree_law(instance, shape)
     return _most(instance, law, [(_accepted(tree), mass) for tree, mass in law.items()])
 
 
 def tree_law(instance: Instance, shape: Shape) -> Law[Tree]:
-    """Return the law of the tree of a shape, less what is below depth L or missing siblings."""
+    """Return the law of the tree of a shape, without texts below depth L or missing siblings."""
 
     def drawn(node: Path, below: Shape, chance: Chance) -> Tree:
         if len(node) == instance.length:
@@ -95,7 +97,7 @@ def tree_law(instance: Instance, shape: Shape) -> Law[Tree]:
 
 
 def shapes(tokens: int) -> list[Shape]:
-    """Return all shapes of so many tokens: 1, 2, 5, 14 and so on (Catalan)."""
+    """Return all shapes with this number of tokens: 1, 2, 5, 14 and so on (Catalan numbers)."""
     return [
         (first, *others)
         for below in range(tokens)
@@ -105,7 +107,7 @@ def shapes(tokens: int) -> list[Shape]:
 
 
 def _growth(instance: Instance, tree: Tree) -> Iterator[tuple[Path, Mapping[Tree, Rational]]]:
-    """Yield the contexts that a token can be drawn after, with the law of the tree with it."""
+    """Yield each context after which a token can be drawn, with the law of the larger tree."""
     for z in [(), *sorted(tree)]:
         siblings = [text[-1] for text in tree if text[:-1] == z]
         rest = without(instance.draft(z), siblings) if len(z) < instance.length else ()
@@ -124,7 +126,7 @@ def _most(
     limits: Sequence[Bound],
     equations: Sequence[Bound] = (),
 ) -> Maximum:
-    """Return the maximum over S, given the bounds on it by w and D."""
+    """Return the certified maximum over S, given the bounds that w and D set on S."""
     objective = {("accepted", tree, x): rational(len(x)) for tree in whole for x in tree}
     kept: defaultdict[Path, dict[Hashable, Rational]] = defaultdict(dict)
     for name in objective:

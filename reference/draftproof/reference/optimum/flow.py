@@ -15,9 +15,9 @@ Sink = TypeVar("Sink", bound=Hashable)
 
 @dataclass(frozen=True)
 class Flow(Generic[Source, Sink]):
-    """A largest flow, pair by pair, and the sources that a smallest cut cuts off.
+    """Maximum flow by pair, and the sources that a minimum cut cuts off.
 
-    The cut consists of those sources and of every sink that another source may flow to.
+    The cut consists of those sources, and of every sink that one of the other sources may flow to.
     """
 
     value: Rational
@@ -30,7 +30,7 @@ def largest_flow(
     sinks: Mapping[Sink, Rational],
     allowed: Callable[[Source, Sink], bool],
 ) -> Flow[Source, Sink]:
-    """Solve the flow in integers, every weight times the common denominator."""
+    """Return a maximum flow, solved in integers: every weight times the common denominator."""
     # Importing it takes a quarter of a second, and most laws need no flow.
     import networkx
 

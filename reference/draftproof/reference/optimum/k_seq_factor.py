@@ -42,7 +42,7 @@ def least_factor(p: Row, q: Row, drafts: int) -> Rational:
 
 
 def _rational_roots(p: Row, q: Row, drafts: int, above: Rational) -> list[Rational]:
-    """Return the roots within 2^-64 below `above`, b being a/rho + c on their piece."""
+    """Return the rational roots within 2^-64 below `above`, on whose piece b is a/rho + c."""
     below = above - rational(1) / 2**_BITS
     covered = [a <= below * b for a, b in zip(p, q, strict=True)]
     a = total(x for x, by in zip(p, covered, strict=True) if by)

@@ -2,14 +2,14 @@
 
 A *family* is some instances, *worlds*, with weights; a verifier does not know which of them it is
 in. The optimum of each world (`stateless`) is for verifiers that know it. Here one verifier serves
-all worlds, and the same rows are seen by it in the same way. Both programs are those of `stateless`
-for all worlds at once, with unknowns that worlds share:
+all worlds, and sees the same rows in the same way. Both programs are those of `stateless` for all
+worlds at once, with unknowns that worlds share:
 
  - `along_the_path`: the verifier selects a path, and Q'(l) is a function of the rows along l.
- - `from_the_drafts`: it stops somewhere on the drafted paths, as a function of the drafts and of
-   all rows along them. What it writes next may depend on all rows.
- - `emitted_from_the_drafts`: that, too, is a function of the drafts and of the rows along them, the
-   target's behind them included.
+ - `from_the_drafts`: the verifier stops somewhere on the drafted paths, as a function of the drafts
+   and of all rows along them. Its next token may depend on all rows.
+ - `emitted_from_the_drafts`: the next token, too, is a function of the drafts and of the rows along
+   them, including the target's rows after them.
 
 A rule for all models is a rule for every family. Worlds of weight 0 have no part in the mean, but
 the rule has to serve them.
@@ -35,8 +35,8 @@ Name = tuple[Path, Along]
 def along_the_path(family: Family) -> Maximum:
     """Return the certified largest mean of selections whose law is known along each path.
 
-    The worlds' drafts are i.i.d. paths. Every law of a selected path is one that gives no set of
-    paths more than the probability that one of them is drafted.
+    The worlds' drafts are i.i.d. paths. No law of a selected path gives a set of paths more than
+    the probability that one of them is drafted.
     """
     objective: dict[Hashable, Rational] = {}
     limits: dict[Hashable, Bound] = {}
@@ -116,7 +116,7 @@ def emitted_from_the_drafts(family: Family) -> Maximum:
 def following_the_target(
     world: Instance, kept: Callable[[Path], Terms]
 ) -> Iterator[tuple[Path, Bound]]:
-    """Yield every prefix xy with A(xy) <= A(x) p(y|x), given A(x) as a row of unknowns."""
+    """Yield each prefix xy with the bound A(xy) <= A(x) p(y|x), `kept` giving A as unknowns."""
     for prefix in drafted_prefixes(world):
         context, share = prefix[:-1], world.target(prefix[:-1])[prefix[-1]]
         row = dict(kept(prefix))
@@ -126,11 +126,11 @@ def following_the_target(
 
 
 def _unordered(world: Instance) -> Law[Drafts]:
-    """Return the law of the drafted paths in the order of their tokens, not in that of drawing."""
+    """Return the law of the drafted paths, sorted by their tokens instead of in drawing order."""
     return draft_law(world).map(lambda drawn: tuple(sorted(drawn)))
 
 
 def _along(world: Instance, path: Path) -> Along:
-    """Return the rows along a path, as they are at the contexts that its tokens were drawn in."""
+    """Return both models' rows along a path, at the contexts in which its tokens were drawn."""
     contexts = [path[:size] for size in range(len(path))]
     return tuple((world.target(context), world.draft(context)) for context in contexts)

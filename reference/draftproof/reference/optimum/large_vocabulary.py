@@ -2,16 +2,16 @@
 
 `optimum.acceptance_rate` proves its values in rationals; here V may be 128,256, so the values are
 floats, with bounds on their errors. Let p be the target's row, q the draft's, and Q(H) the
-probability that all drafts lie in the set H of tokens. The rate is
+probability that all drafts are in the set H of tokens. The rate is
 
     alpha* = 1 + min over H of p(H) - Q(H)                          (arXiv 2502.18779)
 
 A best H needs no tokens of q = 0. Write s for q(H) and u for 1 - q(H).
 
 **Prefixes suffice** where Q is convex along q (`acceptance_rate.convexity_gap`): some best H is a
-prefix of the tokens in order of p/q. Ties stand in any order, and so do ratios that rounding swaps:
-change each p by a factor within 1 +- 2^-53 and the computed order is a true one, and no p(H) has
-changed by more than 2^-53. For independent drafts Q = s^K is a convex function of s.
+prefix of the tokens in order of p/q. Ties may be in any order, and so may ratios that rounding
+swaps: change each p by a factor within 1 +- 2^-53 and the computed order is a true one, and no p(H)
+has changed by more than 2^-53. For independent drafts Q = s^K is a convex function of s.
 
 Without replacement Q is convex along q for every K. The claim `optimum.convex.without_replacement`
 of the ledger has the proof: token i arrives at a random time, exponential with rate q(i). There x
@@ -50,8 +50,9 @@ So all small T together cost as little as one, and the large ones are about 70 a
    P(N_V(T) < K) <= P(Poisson(t T) < K), since before the K-th arrival the rate of arrivals is at
    least t. At T_1 that is at most e; so is the integral beyond T_1, and the terms, of a falling
    function of T, sum to at most h / (1 - exp(-h)) <= 1.3 times the integral.
- - Tokens left out: at most e. The draft is taken without those of q <= e t / (K V). Nothing is
-   drawn otherwise unless one of them is, which happens in each draw with probability at most e / K.
+ - Tokens left out: at most e. The draft is taken without the tokens of q <= e t / (K V). Its draws
+   change only if one of these tokens is drawn, which happens in each draw with probability at most
+   e / K.
  - Rounding: at most e + (K + 2) V 2^-53. A running sum of V positive terms has relative error
    (V - 1) 2^-53; there are K - 1 of them, one upon the other, and those for u and p(H). The e is
    for all else, above all the exponents, whose masses are summed blockwise.
@@ -97,24 +98,24 @@ TABLE_SIZE = 40_000
 def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> float:
     """Return alpha*, the acceptance rate that no lossless verifier of K drafted tokens exceeds.
 
-    `target` and `draft` are rows of V weights, floats of any size, that sum to 1 within 1e-3; the
-    laws meant are proportional to them. `drafts` is K. By `scheme`, the drafts are
+    `target` and `draft` are rows of V weights, floats of any width, that sum to 1 within 1e-3; the
+    laws are proportional to these weights. `drafts` is K. By `scheme`, the drafts are
 
     - "iid": independent draws from the draft.
     - "without_replacement": drawn one after another, each from the draft without those drawn
       before; fewer than K where its support runs out (arXiv 2402.14160). Otherwise K is at most
       64. Weights below 1e-290 count as zero.
-    - "greedy": the K-1 most probable tokens of the draft's support, of equals the smallest, and
-      one drawn from the others if they have any mass (arXiv 2502.18779).
+    - "greedy": the K-1 most probable tokens of the draft's support, the smallest ids among equals,
+      and one token drawn from the others if they have any mass (arXiv 2502.18779).
     - "hub": SpecHub's pairs, K = 2 (arXiv 2411.05289). As sets they have the law of "greedy".
 
     The error is at most 1e-9 without replacement while (K + 2) V <= 3,000,000, and at most
     (V + 100) 2^-53 of the value otherwise; the module's docstring has the proof. Without
     replacement the main cost is up to K V multiplications and additions at each of 20 to 70 times,
-    the more the greater the mass of the K-1 most probable tokens; otherwise some passes over the
-    rows and a sort, of few tokens as a rule.
+    the more the greater the mass of the K-1 most probable tokens; otherwise it is a few passes over
+    the rows and a sort, usually of few tokens.
 
-    Raises `WrongShape`, `NotADistribution`, or `Unsupported` for another type, scheme or K.
+    Raises `WrongShape`, `NotADistribution`, or `Unsupported` for any other type, scheme or K.
     """
     p, q = _checked("target", target), _checked("draft", draft)
     if p.size != q.size:
@@ -139,7 +140,7 @@ def acceptance_rate(target: Row, draft: Row, *, scheme: str, drafts: int) -> flo
 
 
 def _checked(name: str, row: Row) -> Floats:
-    """Return a copy of the row in float64. Its weights are in 0..1, and sum to 1 within 1e-3."""
+    """Return a float64 copy of the row. Its weights must be in 0..1, and sum to 1 within 1e-3."""
     if row.ndim != 1 or row.size == 0:
         raise WrongShape(f"the {name} must be one row of weights, its shape is {row.shape}")
     if row.dtype.kind != "f":
@@ -164,11 +165,11 @@ def _with_replacement(p: Floats, q: Floats, drafts: int) -> float:
 
 
 def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
-    """Bundle tokens of similar p/q, to leave little to sort, where no best H can end among them.
+    """Return p and q with tokens of similar p/q bundled where no best H can end among them.
 
-    From one end of a bundle to the other p(H) grows at least by the least p/q times the growth of
-    q(H), and 1 - q(H)^K is concave in q(H). So the least value inside is that of the start or
-    `least`.
+    This leaves little to sort. From one end of a bundle to the other p(H) grows at least by the
+    least p/q times the growth of q(H), and 1 - q(H)^K is concave in q(H). So the least value inside
+    is that of the start or `least`.
     """
     keys = (_ratios(p, q).view(np.uint64) >> KEY_SHIFT).astype(np.intp)
     bundles = np.flatnonzero(np.bincount(keys))
@@ -185,8 +186,8 @@ def _bundled(p: Floats, q: Floats, drafts: int) -> tuple[Floats, Floats]:
 def _greedy(p: Floats, q: Floats, drafts: int) -> float:
     """Return p(A) + sum of min(p, q / (1 - q(A))) over the tokens that are not in A.
 
-    Where A is all of q's support, drafting stops there, and p(A) is all.
-    The weights of q are unnormalised: dividing them by their sum could make new ties.
+    If A is all of q's support, drafting stops there, and the result is p(A). The weights of q are
+    unnormalised: dividing them by their sum could make new ties.
     """
     sure = _most_probable(q, drafts - 1)
     mass = q[~sure].sum()
@@ -214,13 +215,13 @@ def _without_replacement(p: Floats, q: Floats, drafts: int) -> float:
 
 
 def _ratios(p: Floats, q: Floats) -> Floats:
-    """Return p/q, all q being positive and no ratio -0."""
+    """Return p/q for positive q, with no ratio equal to -0."""
     with np.errstate(over="ignore"):  # infinite ratios tie: V 1e-308 is all their q
         return p / q + 0.0
 
 
 def _most_probable(q: Floats, count: int) -> NDArray[np.bool_]:
-    """Mark the `count` most probable tokens, the smaller token first among equals."""
+    """Return a mask of the `count` most probable tokens, the smaller token first among equals."""
     if count == 0:
         return np.zeros(q.size, dtype=np.bool_)
     if count >= q.size:
@@ -284,8 +285,9 @@ def _escape(q: Floats, heavy: NDArray[np.bool_], drafts: int) -> Floats:
 def _raindrops(counts: Floats, nodes: Floats, heavy_outside: float, light_mass: float) -> Floats:
     """Return the sum of T exp(-u T) P(N_H(T) < K) over small T, the light arrivals being Poisson.
 
-    `counts` are of the heavy tokens in H, `heavy_outside` is the mass of the others. The sum is a
-    polynomial in H's share of the light mass, highest degree first.
+    `counts` are those of the heavy tokens in H; `heavy_outside` is the mass of the other heavy
+    tokens. The sum is a polynomial in H's share of the light mass, given by its coefficients,
+    highest degree first.
     """
     degrees = np.arange(len(counts))[::-1, np.newaxis]
     factorials = np.array([[lgamma(m + 1)] for m in degrees[:, 0]])
@@ -296,10 +298,10 @@ def _raindrops(counts: Floats, nodes: Floats, heavy_outside: float, light_mass: 
 
 
 def _grown(counts: Floats, odds: Floats) -> tuple[Floats, Floats]:
-    """Add the block's tokens one by one to `counts`, each by its odds, by T and token.
+    """Return `counts` with the block's tokens added one by one, given their odds by T and token.
 
-    A token of odds x turns the K rows c_m into c_m + x c_(m-1). Return the last row after each
-    token, by T and token, and all rows after the last token.
+    A token of odds x turns the K rows c_m into c_m + x c_(m-1). The first result is the last row
+    after each token, by T and token; the second is all rows after the last token.
     """
     times, tokens = odds.shape
     tables = np.empty((2, times, tokens + 1))

@@ -13,7 +13,7 @@ all of them, and A(x) <= Q'(x) = P(the selected path passes x). The laws Q' of s
 the mixtures of the laws of orders: rank all paths, and select the highest-ranked drafted path. (For
 any weights w of the paths, E[w of the selected path] is at most E[the largest w drafted], and the
 order by w reaches that. So no linear function separates a selection law from the mixtures.) With
-H_i the i lowest paths of an order, its law is P(all drafts lie in H_i) - P(all drafts lie in
+H_i the i lowest paths of an order, its law is P(all drafts are in H_i) - P(all drafts are in
 H_(i-1)).
 
 **Prices** prove that nothing is better. Let s(x) >= 0 be a price of the first bound, t(x) >= 0 one
@@ -47,7 +47,7 @@ Drawn = Mapping[Path, Sequence[tuple[Rational, tuple[Path, ...]]]]
 
 @dataclass(frozen=True)
 class LengthOptimum:
-    """A value with its proof: a budget that reaches the value, and prices that bound all budgets.
+    """Optimum with its proof: a budget that reaches the value, and prices that bound all budgets.
 
     `selection` is the mixture of orders, lowest path first, whose law of the selected path is at
     least the budget. `target_price` and `draft_price` are s and t.
@@ -63,7 +63,7 @@ class LengthOptimum:
 
     @staticmethod
     def allowed(instance: Instance, prefix: Path) -> tuple[Path, Rational]:
-        """Return base(x) and share(x): the target lets the budget be share(x) A(base(x))."""
+        """Return base(x) and share(x): the target limits the budget of x to share(x) A(base(x))."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:
@@ -143,7 +143,8 @@ def paths(instance: Instance) -> list[Path]:
 def drawn_below(instance: Instance) -> Drawn:
     """Return, after every drafted context, the sets of next contexts with their probabilities.
 
-    Siblings of the same tokens in a different order are one set, with the tokens as often as drawn.
+    Siblings with the same tokens in a different order are one set, with each token as often as
+    drawn.
     """
     contexts = instance.draft.reachable(instance.length - 1)
     return {
@@ -166,11 +167,11 @@ def _drawn_together(
 
 
 def selection_law(drawn: Drawn, order: Iterable[Path], *, one: Any = ONE) -> dict[Path, Any]:
-    """Return P(the highest-ranked drafted path passes x) for every prefix x, the lowest path first.
+    """Return P(the highest-ranked drafted path passes x) for every prefix x, given an order.
 
-    The probability that all drafted paths are among the paths ranked so far grows path by path,
-    and with it that of every context above the path only. `drawn` is `drawn_below`; where its
-    weights are floats, `one` is one, too.
+    `order` has the lowest path first. The probability that all drafted paths are among the paths
+    ranked so far grows path by path; each path changes this probability only at the contexts above
+    it. `drawn` is the result of `drawn_below`; if its weights are floats, `one` must be a float.
     """
     zero = 0 * one
     inside: dict[Path, Any] = {}
@@ -188,7 +189,7 @@ def selection_law(drawn: Drawn, order: Iterable[Path], *, one: Any = ONE) -> dic
 def _all_inside(
     drawn: Sequence[tuple[Any, tuple[Path, ...]]], inside: Mapping[Path, Any], zero: Any
 ) -> Any:
-    """Return the probability that all paths are inside, given those of the next contexts."""
+    """Return the probability that all paths are inside, from that at the next contexts."""
     mass = zero
     for weight, contexts in drawn:
         for context in contexts:

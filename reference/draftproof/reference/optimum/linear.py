@@ -6,8 +6,8 @@
                 x >= 0.
 
 **Prices** prove that nothing is larger. Let each limit have a price >= 0 and each equation any
-price, such that the prices of what x(j) uses add up to at least objective(j). Then no solution is
-worth more than the sum of price times right side.
+price, such that the sum of price times row(j) is at least objective(j) for every j. Then no
+solution is worth more than the sum of price times right side.
 
 HiGHS solves the program in floats, and only proposes which unknowns and which prices are not 0. At
 a vertex these are determined by the rows that hold with equality, which are solved exactly. `check`
@@ -45,7 +45,7 @@ class LinearProgram:
 
 @dataclass(frozen=True)
 class Maximum:
-    """A value with its proof: a solution that is worth it, and prices of limits and equations."""
+    """Maximum with its proof: a solution of that value, and prices of limits and equations."""
 
     value: Rational
     solution: Terms
@@ -53,7 +53,7 @@ class Maximum:
 
 
 def maximum(program: LinearProgram) -> Maximum:
-    """Return the certified maximum. Raises `NotOptimal` should the proof not hold."""
+    """Return the certified maximum. Raises `NotOptimal` if the proof does not hold."""
     # Importing them takes a second, and most commands solve no such program.
     from scipy.optimize import linprog
     from scipy.sparse import coo_array
@@ -123,7 +123,7 @@ def _sum(row: Terms, solution: Terms) -> Rational:
 
 
 def _solved(names: Sequence[Hashable], equations: Sequence[Bound]) -> dict[Hashable, Rational]:
-    """Return a solution of the equations in these unknowns; where one is free, it is 0."""
+    """Return a solution of the equations in these unknowns, with 0 for every free unknown."""
     solved = dict.fromkeys(names, ZERO)
     entries = [[*(row.get(name, ZERO) for name in names), right] for row, right in equations]
     if names and entries:

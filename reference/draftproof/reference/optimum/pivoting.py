@@ -10,14 +10,14 @@ by w: a sort). A *basis* names some orders, and says of every prefix whether the
 holds with equality (e = 0), the draft's (d = 0), or both; with one order more than there are
 prefixes of the third kind. It determines everything:
 
- - A is linear in the weights of the orders, from the root down: Q'(x) where the draft's bound is
-   one that holds, else share(x) A(base(x)). That e(x) = 0 at the prefixes of the third kind, and
+ - A is linear in the weights of the orders, from the root down: Q'(x) where the draft's bound holds
+   with equality, else share(x) A(base(x)). That e(x) = 0 at the prefixes of the third kind, and
    that the weights sum to 1, is a square system.
  - One of s(x) and t(x) is 0 where one bound holds; elsewhere s(x) is the multiplier of e(x) = 0.
 
-Where both bounds hold and one has a negative price, letting go of that one improves. Where no price
-of these is negative, no other is, and only an order can improve. The first weight, d or e to shrink
-to 0 leaves the basis.
+Where both bounds hold and one of them has a negative price, releasing that bound improves the
+value. If none of these prices is negative, no other price is, and only an order can improve it. The
+first weight, d or e to shrink to 0 leaves the basis.
 
 **It ends.** Add eps i + eps^2 i^2 + ... units to the target's bound of the i-th prefix. For small
 eps > 0 nothing that a basis leaves positive is 0 (powers of distinct numbers are independent), so
@@ -25,9 +25,9 @@ every pivot improves, and no basis returns. The first basis, one order with the 
 wherever the bounds agree, is feasible for these bounds too. In exact numbers eps is a symbol:
 where several shrink to 0 at once, the first coefficients that differ decide.
 
-**Two readings.** The text runs on floats first, with an actual eps. Its last basis is only a
-proposal: the exact reading starts at the last basis, of a few on the way, that is feasible exactly,
-and does not stop before nothing improves.
+**Two runs.** The program runs on floats first, with a numeric eps. The last basis of this run is
+only a proposal: the exact run starts at the last exactly feasible basis, of a few on the way, and
+stops only when nothing improves.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ _EPS, _NOTHING = 1e-9, 1e-12
 
 
 def optimum(kind: type[Kind], instance: Instance) -> Kind:
-    """Return the certified optimum of one kind. Raises `NotOptimal` should the proof not hold."""
+    """Return the certified optimum of one kind. Raises `NotOptimal` if the proof does not hold."""
     program = _program(kind, instance)
     basis = _first_basis(program)
     if instance.drafts > 1:
@@ -87,7 +87,7 @@ def optimum(kind: type[Kind], instance: Instance) -> Kind:
 
 @dataclass(frozen=True, eq=False)
 class _LinearProgram:
-    """The fixed data: the prefixes, the empty one first, and their bounds.
+    """Data that no pivot changes: the prefixes, the empty prefix first, and their bounds.
 
     `unit` has the unit of d and e for each prefix, without which floats would miss the improbable
     prefixes. `ladder` has the paths by the ratio of target's to draft's probability, for free
@@ -146,7 +146,7 @@ class _Basis:
 
 
 def _first_basis(program: _LinearProgram) -> _Basis:
-    """Return the basis of one order: the least accepted paths, for their drafts, lowest."""
+    """Return the basis of one order, the ladder: the paths with the smallest p/q are lowest."""
     law, budget, binding = program.law(program.ladder), [ONE], [DRAFT]
     for i in range(1, len(program.nodes)):
         allowed = program.share[i] * budget[program.base[i]]
@@ -156,7 +156,7 @@ def _first_basis(program: _LinearProgram) -> _Basis:
 
 
 def _proposal(program: _LinearProgram, basis: _Basis) -> _Basis:
-    """Return the last basis, of a few along the floats' way, that is feasible exactly."""
+    """Return the last exactly feasible basis, of a few along the way of the run on floats."""
     way, seen = [basis], set()
     # Rounding can lead round in circles, or to the end of the way before its time.
     with suppress(_Singular, FloatingPointError), np.errstate(all="raise", under="ignore"):
@@ -212,7 +212,7 @@ class _Vertex:
 
     @cached_property
     def values(self) -> Numbers:
-        """The weights of the orders, then d or e of each prefix, 0 where both bounds hold."""
+        """Weights of the orders, then d or e of each prefix, 0 where both bounds are equalities."""
         values = self._of_order(0)
         return values if self.program.is_exact else values + _EPS * self._of_order(1)
 
@@ -280,7 +280,7 @@ class _Vertex:
         return _Basis(tuple(orders), tuple(binding))
 
     def _best_order(self) -> tuple[Any, Order]:
-        """Return the order by w, and the gain of its law over the basis."""
+        """Return the gain of the order by w over the basis, and that order."""
         _, t, charge = self.prices
         program = self.program
         worth: dict[Path, Any] = {(): 0 * charge}
@@ -292,9 +292,9 @@ class _Vertex:
         return program.law(order) @ np.array(t) + charge - self.value, order
 
     def _best_release(self) -> tuple[Any, int, str]:
-        """Return the place to let go of one of two bounds, and the bound to keep.
+        """Return the gain, the prefix where one of two bounds is released, and the bound to keep.
 
-        It is the place of the largest negative price times the unit, which is about the gain.
+        The prefix is that of the largest negative price times the unit, which is about the gain.
         """
         s, t, charge = self.prices
         gains = [
@@ -305,7 +305,7 @@ class _Vertex:
         return max(gains, default=(0 * charge, 0, DRAFT))
 
     def _first_at_zero(self, change: Numbers) -> int:
-        """Return the value that shrinks to 0 first."""
+        """Return the index of the value that shrinks to 0 first."""
         rows = self._single[change[self._single] < -self._nothing]
         if not len(rows):
             raise _Singular
@@ -329,7 +329,7 @@ class _Vertex:
         return self._response(zero, zero, -more * self.program.unit, 0)
 
     def _response(self, law: Numbers, d: Numbers, e: Numbers, mass: int) -> Numbers:
-        """Return the basis' own values that go with a given law, d and e.
+        """Return the basis's own values for a given law, d and e.
 
         The weights sum to `mass`, and no bound that holds with equality is violated.
         """

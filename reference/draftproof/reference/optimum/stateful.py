@@ -11,13 +11,13 @@ of 1..L tokens:
 
 **No verifier has more:** both bounds are necessary for any accepted tokens.
 
-**Some verifier has that.** At the optimum A = min(p, Q'). Select a path by Q', and draw the text
-from the coupling of Q' and p that shares a prefix x with probability min(p(x), Q'(x)) for all x at
-once: such a coupling exists, since the sum of min(p(xy), Q'(xy)) over y is at most
+**Some verifier has this value.** At the optimum A = min(p, Q'). Select a path by Q', and draw the
+text from the coupling of Q' and p that shares a prefix x with probability min(p(x), Q'(x)) for all
+x at once: such a coupling exists, since the sum of min(p(xy), Q'(xy)) over y is at most
 min(p(x), Q'(x)), and either law can put its rest at x wherever it has more than the other. Accept
 the tokens that the text shares with the path; the next token and the modified targets after it are
-the text's conditional laws. That is greedy block verification of the selected path
-(arXiv 2403.10444); for K = 1 the optimum is its sum of min(p(x), q(x)).
+the text's conditional laws. That is greedy block verification of the selected path (arXiv
+2403.10444); for K = 1 the optimum is its sum of min(p(x), q(x)).
 
 SpecTr-GBV's value (arXiv 2604.25925) is below this optimum in general for K > 1.
 """
@@ -42,6 +42,6 @@ class StatefulOptimum(LengthOptimum):
 def stateful(instance: Instance) -> StatefulOptimum:
     """Return the certified optimum.
 
-    Raises `Unsupported` for an unknown scheme, and `NotOptimal` should the proof not hold.
+    Raises `Unsupported` for an unknown scheme, and `NotOptimal` if the proof does not hold.
     """
     return optimum(StatefulOptimum, instance)

@@ -11,16 +11,16 @@ accepted tokens start with x, A() = 1:
 
 **No verifier has more.** The text starts with x with probability p(x). If the accepted tokens do
 not start with x, the target writes from x on, so of the texts that start with xy,
-(p(x) - A(x)) p(y|x) are of that kind. The others are those where xy is accepted and those where x
-is, followed by the next token y:
+(p(x) - A(x)) p(y|x) are of that kind. For the other texts, xy is accepted, or x is accepted and
+followed by the next token y:
 
     A(xy) + P(x is accepted, y is the next token) = A(x) p(y|x).
 
 **Every such budget belongs to a verifier.** Stop at x with probability S(x) = A(x) - sum of A(xy),
 which the first constraint keeps from being negative, and draw the next token from
-A(x) p(y|x) - A(xy). It takes a way to stop on the selected path with these probabilities: stops at
-or below x ask for A(x), and paths through x offer Q'(x). These sets are nested or disjoint, so
-Hall's condition needs no more than A(x) <= Q'(x).
+A(x) p(y|x) - A(xy). The verifier needs a way to stop on the selected path with these probabilities:
+stops at or below x ask for A(x), and paths through x offer Q'(x). These sets are nested or
+disjoint, so Hall's condition needs no more than A(x) <= Q'(x).
 
 For K = 1 the optimum is block verification's, A(xy) = min(A(x) p(y|x), q(xy)) (arXiv 2403.10444,
 Lemmas 3 and 4). For K i.i.d. paths it is the program of arXiv 2602.16961, section 4, whose greedy
@@ -48,6 +48,6 @@ class StatelessOptimum(LengthOptimum):
 def stateless(instance: Instance) -> StatelessOptimum:
     """Return the certified optimum.
 
-    Raises `Unsupported` for an unknown scheme, and `NotOptimal` should the proof not hold.
+    Raises `Unsupported` for an unknown scheme, and `NotOptimal` if the proof does not hold.
     """
     return optimum(StatelessOptimum, instance)

@@ -2,8 +2,8 @@
 
 The first iteration emits e, 1 to L + 1 tokens; the second one drafts afresh after e. The first may
 leave any law of the text after e, and the second any law of the text after that. With B(e, z) the
-probability that e is emitted and the text goes on with z, and C(e, z) that of it where the second
-iteration accepts z:
+probability that e is emitted and the text goes on with z, and C(e, z) the probability that the
+second iteration also accepts z:
 
     maximise    sum over e of (|e| + 1) B(e, ()), plus the sum of C(e, z) over z of 1..L tokens
     subject to  B(e, z) = sum of B(e, zy) over y
@@ -17,7 +17,7 @@ iteration accepts z:
 **No verifier has more.** These are necessary: the accepted tokens x of the first iteration are
 drafted, and so are those of the second, whose draft depends on the past through e alone.
 
-**Some verifier has that.** Stopping at x with the probability of the e that go on from x is
+**Some verifier has this value.** Stopping at x with the probability of the e that go on from x is
 possible on a drafted path, since the sets of paths below prefixes are nested or disjoint (Hall).
 The law after e that B leaves is a law of L tokens; beyond them it is whatever the target's law
 still lacks, which the inequality keeps from being negative. The second iteration is greedy block
@@ -39,10 +39,10 @@ Sums = defaultdict[Path, dict[Hashable, Rational]]
 
 
 def two_iterations(instance: Instance) -> Maximum:
-    """Return the certified maximum; unknowns are ("text", e, z) and ("kept", e, z), B and C.
+    """Return the certified maximum; unknowns are B as ("text", e, z) and C as ("kept", e, z).
 
-    Raises `Unsupported` for several paths, `MissingContext` where the target has no rows for texts
-    of 2 L + 1 tokens.
+    Raises `Unsupported` for several paths, `MissingContext` if the target has no rows for texts of
+    2 L + 1 tokens.
     """
     if instance.drafts != 1:
         raise Unsupported(f"two iterations are optimised for one path, not {instance.drafts}")

@@ -6,8 +6,8 @@ The text runs on symbols instead of numbers. Where it compares two symbols, the 
 space of all p and q by the sign of their difference; in each of the resulting cells the text's law
 is a law of rational functions, and the claim is an identity, or an inequality with a certificate.
 Every number has a sign, so the cells cover the whole space, including zeros, ties and point masses.
-A split that does not change the law of the runs it occurs in is closed there, so that cells add up
-where they would multiply.
+A split that does not change the law of the runs it occurs in is closed there, so that the numbers
+of cells add up instead of multiplying.
 
 Read `claims` first, then `cells`, `runs` and `checker`; `prover` and `search` only find proofs.
 """

@@ -1,8 +1,8 @@
 """Cells: the points at which certain polynomials have certain signs.
 
-A cell holds the known facts about the symbols. It answers questions from these facts, or the answer
-is undecided; then the prover splits the cell by the signs of one polynomial. Every real number is
-negative, zero or positive, so the parts cover the cell, whatever the polynomial is.
+A cell holds the known facts about the symbols, and answers questions from these facts. If the facts
+leave an answer undecided, the prover splits the cell by the signs of one polynomial. Every real
+number is negative, zero or positive, so the parts cover the cell, whatever the polynomial is.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ SIGN_NAMES: Mapping[str, Signs] = {
 
 
 class Undecided(Exception):
-    """The sign is unknown in a cell: split the cell by whether `polynomial` has it in `signs`."""
+    """A sign is unknown in a cell: split the cell by whether `polynomial` has it in `signs`."""
 
     def __init__(self, polynomial: Polynomial, signs: Signs) -> None:
         super().__init__(polynomial, signs)
@@ -54,12 +54,12 @@ class Undecided(Exception):
 
 @dataclass(frozen=True, eq=False)
 class Cell:
-    """The known facts: the signs that polynomials may have, and the symbols that others determine.
+    """Cell by its known facts: the signs that polynomials may have, and the determined symbols.
 
-    `facts` maps polynomials with leading coefficient one to sets of signs, never naming a symbol
-    of `solved`; `solved` maps the index of a symbol to its value in the others. A cell that is
-    `contradictory` has no points. (That it has none may also follow from the facts less directly:
-    see `refutes`.)
+    `facts` maps polynomials with leading coefficient one to sets of signs, never naming a symbol of
+    `solved`; `solved` maps the index of a symbol to its value in the others. A cell that is
+    `contradictory` has no points. (The facts may also imply less directly that a cell has no
+    points: see `refutes`.)
     """
 
     ring: Ring
@@ -81,15 +81,15 @@ class Cell:
         return self.solved.get(index, field_of(self.ring)(self.ring.gens[index]))
 
     def signs(self, value: Polynomial | Quotient) -> Signs:
-        """Return the signs that a value may have, as far as the cell knows at a glance.
+        """Return the signs that a value may have, as far as the facts say directly.
 
-        The denominator of a quotient is taken not to vanish.
+        The denominator of a quotient is assumed not to vanish.
         """
         top, bottom = parts(value)
         return _times(self._signs(top), self._signs(bottom) - ZERO)
 
     def ask(self, value: Quotient, wanted: Signs) -> bool:
-        """Return True if the value's sign is one of those wanted. Raises `Undecided`."""
+        """Return True if the value's sign is in `wanted`. Raises `Undecided` if it is unknown."""
         signs = self.signs(value)
         if signs <= wanted:
             return True
@@ -98,7 +98,7 @@ class Cell:
         raise self.question(value, wanted)
 
     def question(self, value: Quotient, wanted: Signs) -> Undecided:
-        """Return the split that helps to decide if the value's sign is one of those wanted."""
+        """Return the split that helps to decide if the value's sign is in `wanted`."""
         top, bottom = parts(value)
         orientation = 1
         undecided = []
@@ -134,9 +134,9 @@ class Cell:
         return cell._eliminated()
 
     def restricted(self, value: Quotient) -> Quotient | None:
-        """Return the value in the symbols that are not determined, None where it is undefined.
+        """Return the value in the symbols that are not determined, or None if it is undefined.
 
-        The value is undefined where its denominator vanishes on the whole cell.
+        The value is undefined if its denominator vanishes on the whole cell.
         """
         field = field_of(self.ring)
         if not any(variables(part) & self.solved.keys() for part in parts(value)):
@@ -145,7 +145,7 @@ class Cell:
         return field(top[0]) / field(bottom[0]) * bottom[1] / top[1] if bottom[0] != 0 else None
 
     def is_within(self, other: Cell) -> bool:
-        """Return True if this cell knows, at a glance, all facts of the other cell."""
+        """Return True if the facts of this cell directly imply all facts of the other cell."""
         if not other.solved.keys() <= self.solved.keys():
             return False
         for fact, signs in reversed(list(other.facts.items())):
@@ -228,7 +228,7 @@ class Cell:
         return possible
 
     def _eliminated(self) -> Cell:
-        """Return the same cell with every equation that is linear in some symbol solved for it."""
+        """Return the same cell, with every equation linear in a symbol solved for the symbol."""
         for fact, signs in self.facts.items():
             if signs != ZERO or self.contradictory:
                 continue

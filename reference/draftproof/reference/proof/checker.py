@@ -1,7 +1,7 @@
 """The checker of proofs: it walks a tree with the program's own text, and adds up every sum again.
 
 The walk relies on the text of the program, on this package's arithmetic of cells and laws, and on
-sympy's arithmetic of polynomials, and on no result of a search, of floats or of a solver.
+sympy's arithmetic of polynomials. It uses no result of a search, of floats or of a solver.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _Walk:
         self._claim = claim
 
     def cover(self, cell: Cell, node: Node) -> None:
-        """Check the claim in a cell."""
+        """Raise `NotAProof` unless the node proves the claim in the cell."""
         if self._has_no_points(cell, node):
             return
         if isinstance(node, Split):
@@ -132,7 +132,7 @@ class _Walk:
 
 
 def _cases(cell: Cell, split: Split) -> list[tuple[Cell, Node]]:
-    """Return the parts of a cell, which must cover it."""
+    """Return the parts of a cell under a split, which must cover the cell."""
     value = cell.restricted(split.polynomial)
     covered = frozenset[int]().union(*(signs for signs, _ in split.cases))
     if value is None or not cell.signs(value) <= covered:

@@ -34,7 +34,7 @@ from draftproof.reference.verifiers.k_seq import k_seq
 Outcome = Any
 Masses = Mapping[Outcome, Rational]
 Decoding = Callable[[Instance, Any, Chance], Masses]
-"""One decoding, drafts included, with the masses that it puts on outcomes."""
+"""Program of one decoding, drafts included, which returns the mass of each outcome."""
 
 
 @dataclass(frozen=True)
@@ -76,11 +76,11 @@ class Statement:
 
 
 def lossless(algorithm: Algorithm, shape: Shape, *, iterations: int = 1) -> Statement:
-    """One iteration, continued by the target that it leaves, has the target's law.
+    """State that one iteration, continued by the target that it leaves, has the target's law.
 
-    That is the law of L+1 tokens, the most that one iteration emits. With two `iterations` the
-    second goes on with the target that the first left, then the target alone: L+2 tokens. The
-    second drafts L tokens, or fewer where L+2 leaves no room for L.
+    The law is that of L+1 tokens, the most that one iteration emits. With two `iterations`, the
+    second continues with the target that the first left, then the target alone: L+2 tokens. The
+    second iteration drafts L tokens, or fewer if L+2 tokens leave no room for L.
     """
     horizon = shape.length + iterations
     return Statement(
@@ -94,7 +94,7 @@ def lossless(algorithm: Algorithm, shape: Shape, *, iterations: int = 1) -> Stat
 
 
 def at_least_token(algorithm: Algorithm, shape: Shape) -> Statement:
-    """E[accepted length] is at least that of token verification."""
+    """State that E[accepted length] is at least that of token verification."""
     if shape.drafts != 1:
         raise Unsupported(f"token verification takes 1 draft, got {shape.drafts}")
 
@@ -115,7 +115,7 @@ def at_least_token(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
-    """At one position, P(a draft is accepted) = 1 + min over sets H of p(H) - Q(H).
+    """State that at one position P(a draft is accepted) = 1 + min over sets H of p(H) - Q(H).
 
     The proof enumerates every H: no H has a smaller value, and one has an equal value.
     """
@@ -143,7 +143,7 @@ def optimal(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
-    """K-SEQ is lossless at every rho >= 1 with 1 - (1 - b)^K <= rho b."""
+    """State that K-SEQ is lossless at every rho >= 1 with 1 - (1 - b)^K <= rho b."""
     _require_one_position("lossless_at_every_rho", shape)
     if algorithm.name != "k_seq":
         raise Unsupported(f"only k_seq has a rho, got {algorithm.name}")
@@ -168,7 +168,7 @@ def lossless_at_every_rho(algorithm: Algorithm, shape: Shape) -> Statement:
 
 
 def at_most_k_seq(algorithm: Algorithm, shape: Shape) -> Statement:
-    """At one position, P(accept) <= the sum of min(p, rho q) for every valid rho.
+    """State that at one position P(accept) <= the sum of min(p, rho q) for every valid rho.
 
     At the least valid rho the bound is K-SEQ's acceptance, since there 1 - (1 - b)^K = rho b.
     """
@@ -201,7 +201,7 @@ CLAIMS: Mapping[str, Callable[[Algorithm, Shape], Statement]] = {
 
 
 def claim_named(name: str, algorithm: Algorithm | str, shape: Shape) -> Statement:
-    """Return the claim. Raises `Unsupported` for an unknown or an inapplicable claim."""
+    """Return the claim called `name`. Raises `Unsupported` if it is unknown or inapplicable."""
     if name not in CLAIMS:
         raise Unsupported(f"unknown claim {name!r}; known: {', '.join(CLAIMS)}")
     if isinstance(algorithm, str):

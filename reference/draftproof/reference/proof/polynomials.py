@@ -46,14 +46,14 @@ def is_quotient(value: object) -> bool:
 
 
 def parts(value: Quotient | Polynomial) -> tuple[Polynomial, Polynomial]:
-    """Return numerator and denominator."""
+    """Return the numerator and the denominator of a value."""
     if isinstance(value, PolyElement):
         return value, value.ring.one
     return value.numer, value.denom
 
 
 def power_of(value: Any, power: int) -> Any:
-    """Return the power, with 0^0 = 1, which sympy refuses."""
+    """Return value^power, with 0^0 = 1, which sympy refuses."""
     return value**power if power else value * 0 + 1
 
 
@@ -80,7 +80,7 @@ def oriented(polynomial: Polynomial) -> tuple[int, Polynomial]:
 
 @lru_cache(maxsize=200_000)
 def variables(polynomial: Polynomial) -> frozenset[int]:
-    """Return the indices of the symbols that occur."""
+    """Return the indices of the symbols that occur in a polynomial."""
     return frozenset(i for monom in polynomial.itermonoms() for i, e in enumerate(monom) if e)
 
 
@@ -105,7 +105,7 @@ def replaced(polynomial: Polynomial, index: int, value: Quotient) -> tuple[Polyn
 
 @lru_cache(maxsize=200_000)
 def compiled(polynomial: Polynomial) -> tuple[tuple[Rational, tuple[tuple[int, int], ...]], ...]:
-    """Return the terms: a coefficient, and the symbols that occur with their powers."""
+    """Return the polynomial's terms, each a coefficient and its symbols with their powers."""
     return tuple(
         (coefficient, tuple((i, e) for i, e in enumerate(monom) if e))
         for monom, coefficient in polynomial.terms()

@@ -148,8 +148,8 @@ class _Prover:
     def _explored(self, program: int, answers: Answers, cell: Cell) -> tuple[Law | None, Node]:
         """Return the law of the outcomes given these answers, and the tree that shows it.
 
-        There is no law where the cell is empty. Raises `Undecided` for a split that changes the
-        law, and so belongs where these answers are weighed against others.
+        The law is None if the cell is empty. Raises `Undecided` for a split that changes the law,
+        which therefore belongs where these answers are weighed against others.
         """
         shown = self._shown_before.setdefault((program, answers), [])
         for outer, law, node in shown[: -self._remembered - 1 : -1]:
@@ -190,7 +190,7 @@ class _Prover:
     def _closed(
         self, program: int, answers: Answers, cell: Cell, question: Undecided
     ) -> tuple[Law | None, Node]:
-        """Close a split where its cases agree on one law; otherwise pass it on."""
+        """Return the one law of a split's cases and its tree, or raise the split if laws differ."""
         key = (program, answers, question.polynomial)
         if key in self._open:
             raise question
@@ -210,7 +210,7 @@ class _Prover:
         return found, node
 
     def _cases(self, cell: Cell, question: Undecided) -> Iterator[tuple[Signs, Cell, Empty | None]]:
-        """Yield the cases of a split, with the proofs that cases are empty."""
+        """Yield the cases of a split, each with the proof that the case is empty, if any."""
         polynomial = question.polynomial
         possible = cell.signs(polynomial)
         met = {sign(at(polynomial, point)) for point in self._points.within(cell)}
@@ -234,7 +234,7 @@ class _Prover:
         return None if terms is None else Empty(terms)
 
     def _failed(self, cell: Cell, reason: str) -> Empty:
-        """Show that a cell in which the claim fails is empty, or raise a counterexample.
+        """Return the proof that a cell where the claim fails is empty, or raise a counterexample.
 
         Raises `Undecided` for a part of the boundary: a relation that holds only there, or
         everywhere except there, is an identity after the next split.
@@ -263,7 +263,7 @@ class _Prover:
 
 
 def counterexample_at(claim: Statement, point: Point) -> Refutation | None:
-    """Describe the claim's violation at a point, by exact enumeration; None if it holds."""
+    """Return the claim's violation at a point, by exact enumeration; None if the claim holds."""
     instance, rho = instance_at(claim.shape, point)
 
     def law(program: int) -> Masses:

@@ -72,7 +72,8 @@ def prove(
 def record(theorem: Theorem) -> dict[str, Any]:
     """Return the record of a theorem (`proof.schema.json`).
 
-    Raises `Unsupported` for an algorithm that is not in the table of algorithms: a record names it.
+    Raises `Unsupported` for an algorithm outside the table of algorithms: records refer to
+    algorithms by name.
     """
     claim, shape = theorem.claim, theorem.claim.shape
     if claim.algorithm not in ALGORITHMS:
@@ -118,10 +119,10 @@ def record(theorem: Theorem) -> dict[str, Any]:
 
 
 def check(document: Any) -> Theorem:
-    """Return the theorem that a record proves, having established it again.
+    """Return the theorem that a record proves, after establishing it again.
 
-    The check trusts nothing in the record: see `establish`. Raises `NotAProof` where the record is
-    not a proof, or not of its claim.
+    The check trusts nothing in the record: see `establish`. Raises `NotAProof` if the record is not
+    a proof, or not a proof of its claim.
     """
     claim, tree = _read(document)
     establish(claim, tree)

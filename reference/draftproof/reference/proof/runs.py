@@ -35,8 +35,8 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
     """Run a program of the claim with these answers until it ends or asks for another draw.
 
     Return the law of outcomes given this run, or the probability of every answer to the draw.
-    Raises `Undecided` where the cell cannot answer the program's question, `Misbehaves` where the
-    program fails, `Unsupported` for a program that refuses symbols.
+    Raises `Undecided` if the cell cannot answer the program's question, `Misbehaves` if the program
+    fails, `Unsupported` for a program that refuses symbols.
     """
     try:
         instance, rho = symbolic_instance(claim.shape, cell)
@@ -59,7 +59,7 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
 
 
 def answered(cell: Cell, share: Quotient) -> Cell | None:
-    """Return the part of the cell where an answer of this probability is possible, if any is."""
+    """Return the part of the cell where an answer of this probability is possible, or None."""
     signs = cell.signs(share)
     if signs == ZERO:
         return None
@@ -78,9 +78,10 @@ def mixture(weighted: Iterable[tuple[Quotient, Law]]) -> Law:
 
 
 def is_same_law(one: Law, other: Law, cell: Cell) -> bool:
-    """Return True if two laws are equal at every point of a cell, `other` being in its symbols.
+    """Return True if two laws are equal at every point of a cell.
 
-    The denominators of `one` must not vanish in the cell.
+    `other` must be in the symbols that the cell leaves undetermined, and the denominators of `one`
+    must not vanish in the cell.
     """
     for outcome in {*one, *other}:
         mine = cell.restricted(one[outcome]) if outcome in one else field_of(cell.ring).zero
@@ -96,9 +97,9 @@ def holds_everywhere(law: Law, cell: Cell) -> bool:
 
 
 def agreed(laws: list[tuple[Law, Cell]], cell: Cell) -> Law | None:
-    """Return the law of a cell that is covered by parts with these laws, None if the laws differ.
+    """Return the law of a cell covered by parts with these laws, or None if the laws differ.
 
-    One of the laws has to hold in all of the parts.
+    One of the laws must hold in all of the parts.
     """
     if len(laws) == 1:
         return laws[0][0]
@@ -113,8 +114,8 @@ def agreed(laws: list[tuple[Law, Cell]], cell: Cell) -> Law | None:
 def judged(claim: Statement, cell: Cell, laws: tuple[Law, ...]) -> Iterator[tuple[Judgement, bool]]:
     """Yield the judgements on the laws of all programs, each with True if it holds in the cell.
 
-    Raises `Undecided` where the cell does not know which of two numbers is larger, `Misbehaves`
-    where the judgement fails.
+    Raises `Undecided` if the cell does not decide which of two numbers is larger, `Misbehaves` if
+    the judgement fails.
     """
     try:
         instance, rho = symbolic_instance(claim.shape, cell)
@@ -136,7 +137,7 @@ class _AskedForMore(Exception):
 
 
 class _Answers:
-    """Gives the given answers, and then stops the program."""
+    """Chance that returns the given answers, and then stops the program."""
 
     def __init__(self, answers: Answers, cell: Cell) -> None:
         self._answers, self._cell = iter(answers), cell

@@ -202,7 +202,7 @@ class SolverMissing(Unsupported):
 
 
 def solved_point(cell: Cell) -> Point | None:
-    """Return a rational point of the cell from z3, None where z3 finds none in half a minute.
+    """Return a rational point of the cell from z3, or None if z3 finds none in 30 seconds.
 
     Raises `SolverMissing` without z3 (the extra `prove`).
     """
@@ -237,7 +237,7 @@ def _term(z3: Any, coefficient: Rational, powers: Sequence[tuple[int, int]], of:
 
 
 def sign(value: Rational) -> int:
-    """Return -1, 0 or 1."""
+    """Return the sign of a value: -1, 0 or 1."""
     return (value > 0) - (value < 0)
 
 

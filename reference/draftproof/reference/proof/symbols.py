@@ -1,4 +1,4 @@
-"""Numbers that stand for every p and q at once, and models made of them."""
+"""Numbers that represent every p and q at once, and models made of such numbers."""
 
 from __future__ import annotations
 
@@ -24,9 +24,10 @@ _MOST_WEIGHTS = 1000
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes for which a theorem holds, whatever p and q are.
+    """Sizes for which a theorem holds, whatever p and q are.
 
-    Every context has rows of its own: the target's has at most `depth` tokens, the draft's fewer.
+    Every context has its own rows: the target's contexts have at most `depth` tokens, the draft's
+    fewer.
     """
 
     vocabulary: int
@@ -65,7 +66,7 @@ class Shape:
 
 
 def everywhere(shape: Shape) -> Cell:
-    """Return the cell of all p and q: each row's weights are not negative, nor is the last one.
+    """Return the cell of all p and q, in which no weight of any row is negative.
 
     The last weight of a row is one minus the others, each of which has a symbol. The factor of
     K-SEQ is one more symbol, known to be at least one.
@@ -103,7 +104,7 @@ _within: list[Cell] = []
 
 @contextmanager
 def within(cell: Cell) -> Iterator[None]:
-    """Let a program run, which may then compute with numbers of this cell alone."""
+    """Allow programs that run in this context to compute with numbers of `cell` alone."""
     _within.append(cell)
     try:
         yield
@@ -116,11 +117,12 @@ class KeptBetweenRuns(RuntimeError):
 
 
 class Unknown:
-    """A number about which a cell has facts; comparisons ask the cell.
+    """Number about which a cell has facts; comparisons ask the cell.
 
     A number belongs to its cell. Numbers of different cells are never equal, so that no cache of a
-    program returns in one cell what it computed from the facts of another. To compute with both, or
-    with a number of another cell than the one in which the program runs, raises `KeptBetweenRuns`.
+    program returns in one cell what it computed from the facts of another. Computing with numbers
+    of two cells, or with a number of a cell other than that in which the program runs, raises
+    `KeptBetweenRuns`.
     """
 
     __slots__ = ("cell", "value")
@@ -164,7 +166,7 @@ class Unknown:
         return hash((self.value, self.cell))
 
     def computed(self, operation: Operation, left: object, right: object) -> Unknown:
-        """Return the outcome of an operation on numbers of either kind."""
+        """Return the result of an operation on two numbers, each of them unknown or rational."""
         self._require_one_cell(left, right)
         ring = self.cell.ring
         return Unknown(_computed(operation, quotient(left, ring), quotient(right, ring)), self.cell)
@@ -177,7 +179,7 @@ class Unknown:
 
 
 def quotient(number: object, ring: Ring) -> Quotient:
-    """Return a number of either kind as an element of the field."""
+    """Return a number, unknown or rational, as an element of the field."""
     return number.value if isinstance(number, Unknown) else _constant(rational(number), ring)
 
 
@@ -222,7 +224,7 @@ def instance_at(shape: Shape, point: Sequence[Rational]) -> tuple[Instance, Any]
 
 
 def _instance(shape: Shape, weights: Sequence[Any], kind: type[Model]) -> tuple[Instance, Any]:
-    """Return the instance whose rows have these weights, in order, except the last of each row."""
+    """Return the instance with these weights in order, each row's last weight left out."""
     models: dict[str, dict[Path, Row]] = {"p": {}, "q": {}}
     left = iter(weights)
     for name, context in shape.rows():

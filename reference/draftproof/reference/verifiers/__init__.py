@@ -141,7 +141,7 @@ ALGORITHMS = {algorithm.name: algorithm for algorithm in _TABLE}
 
 
 def algorithm_named(name: str) -> Algorithm:
-    """Return the algorithm. Raises `Unsupported` for an unknown name."""
+    """Return the algorithm called `name`. Raises `Unsupported` for an unknown name."""
     if name not in ALGORITHMS:
         raise Unsupported(unknown("algorithm", name, ALGORITHMS))
     return ALGORITHMS[name]

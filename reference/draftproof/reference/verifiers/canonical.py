@@ -15,8 +15,9 @@ from draftproof.reference.verifiers.token import accept_or_correct
 def canonical(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
     """Select a sibling with weights b(y|x), then run token verification against its law.
 
-    Law at one position: P(accept y) = min(p(y), P_I(y)), P_I being the law of the selected sibling;
-    the weights are those of an optimal coupling, so that the sum is the largest possible.
+    Law at one position: P(accept y) = min(p(y), P_I(y)), where P_I is the law of the selected
+    sibling; the weights are those of an optimal coupling, so the sum over y is the largest
+    possible.
     Source: arXiv 2410.18234, the decomposition and its optimality.
     """
 

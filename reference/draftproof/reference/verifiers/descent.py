@@ -11,7 +11,7 @@ from draftproof.reference.model import Instance, Path, Row
 
 
 class Rule(Protocol):
-    """A rule that chooses one token when `siblings` were drafted from q and p is to be followed.
+    """Rule that chooses one token, given `siblings` drafted from q and the target's row p.
 
     Returns the token, and True to continue at its node, which must have been drafted. A lossless
     descent needs a rule under which the token has the law p.

@@ -45,7 +45,7 @@ def kept(path: Path, target: Model, draft: Callable[[Path], Row], chance: Chance
 
 
 def uncovered(target: Model, draft: Model) -> Callable[[Path], Rational]:
-    """Return (p - q)+ of a text as a function: the mass that no draft can cover."""
+    """Return (p - q)+ as a function of a text: the mass that no draft can cover."""
     return lambda text: positive_part(target.joint(text) - draft.joint(text))
 
 

@@ -10,7 +10,7 @@ from draftproof.reference.verifiers.greedy_block import kept, modified_rows, unc
 
 
 def recursive_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> Emission:
-    """Verify each path through the accepted node greedily, with the target that the last one left.
+    """Verify each path through the accepted node greedily, with the target left by the path before.
 
     Law: greedy block verification, composed: a path that does not pass through the accepted node
     carries no information about the tokens below the node, and a path that does has the draft's law

@@ -37,7 +37,7 @@ def scored_greedy_block(drafts: Drafted, instance: Instance, chance: Chance) -> 
 
 
 def all_of_it(owing: Rational, _selected: Rational) -> Rational:
-    """Return what is owed: an early block leaves the rest to later ones."""
+    """Return all of the owed mass: an early block leaves the rest to later blocks."""
     return owing
 
 
