@@ -2,7 +2,7 @@
 
 Argued: the value that K drafts of law q can reach if their joint law is the best possible, and the
 value of a tree that grows by the tokens drawn. Refuted: that a fixed shape reaches the value of
-such a tree. Observed: of three ways to draft four tokens, and of their 14 shapes, different ones
+such a tree. Observed: of five ways to draft four tokens, and of their 14 shapes, different ones
 are best at different rates.
 """
 
