@@ -544,8 +544,8 @@ export function tell(element, story) {
       h(
         "p",
         { class: "pg-quiet" },
-        `One try: ${usual.few} iterations, then ${many}, on its own drafts, with the same rows at every position. It counts the words at the drafted positions, without the bonus, and passes if ` +
-        `the distance to the target shrinks more than ${usual.factor} times as much as the distance to ${usual.others} other rows. ${tries ? `In the last try: ${last.toFixed(1)} times. ` : ""}` +
+        `A try runs ${usual.few} iterations, then ${many}, on fresh drafts, with the same rows at every position. It counts the words at the drafted positions, without the bonus. It passes if its ` +
+        `distance to the target shrinks more than ${usual.factor} times as much as its distance to ${usual.others} other rows${tries ? ` (${last.toFixed(1)} times in the last try)` : ""}. ` +
         (isZero(off)
           ? place.bug
             ? "What it counts has exactly the target's distribution: more samples would not help."
