@@ -265,14 +265,8 @@ def status_of(page: str) -> str:
         (
             "?state=suboptimal",
             [
-                "eagle@cb7e084",
                 "mlx-lm@0.32.2",
-                "nemo-automodel-dflash@0.7.0",
-                "angelslim@0.5.0",
-                "specforge@0.2.0",
-                "exllamav2-streaming@0.3.2",
-                "exllamav2-dynamic@0.3.2",
-                "exllamav3@1.6.5",
+                "megatron-core@0.19.0",
                 "mlx-vlm-dflash@0.7.10",
                 "mlx-vlm-mtp@0.7.10",
             ],
@@ -285,6 +279,8 @@ def status_of(page: str) -> str:
             "?state=lossy+by+design&state=fails+on+every+case",
             [
                 "vllm-v0-typical@0.5.5",
+                "vllm-ascend-block@0.23.0",
+                "vllm-ascend-block@0.26.0rc1",
                 "transformers-ensemble@5.23.0",
                 "medusa@0.1",
                 "gpt-fast@6ecad9b",
