@@ -289,7 +289,7 @@ def status_of(page: str) -> str:
         ),
         ("?algorithm=spechub", ["speculative-decoding-ot-spechub@7d592b7"]),
         ("?text=DIMENSIONS%20gpt", ["gpt-fast@6ecad9b"]),
-        ("?text=nothing+has+this", []),
+        ("?text=no+row+says+xyzzy", []),
         ("?engine=OpenVINO+GenAI", []),
     ],
 )
