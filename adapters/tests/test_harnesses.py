@@ -134,8 +134,8 @@ def test_the_python_example_says_what_it_cannot_serve(names: tuple[str], message
 
 def test_what_an_engine_prints_does_not_reach_the_protocol(tmp_path: Path) -> None:
     source = (PYTHON / "verifier.py").read_text(encoding="utf-8")
-    loud = 'import os\nprint("hello")\nos.system("echo from a process")\n'
-    (tmp_path / "loud.py").write_text(loud + source, encoding="utf-8")
+    loud = '\nimport os\n\nprint("hello")\nos.system("echo from a process")\n'
+    (tmp_path / "loud.py").write_text(source + loud, encoding="utf-8")
     loud_one = served(str(tmp_path / "loud.py"), "Probed")
     assert load_adapter(loud_one).verify(asked()).next_token.tolist() == [0]
 
