@@ -181,7 +181,7 @@ PACKAGES = {
                     {f"{_V0}/rejection_sampler.py": "class RejectionSampler"},
                     ("vllm", "RejectionSampler"),
                     cases=("!wide.*",),
-                    why="cases of wide rows, most of which is masked, take minutes and gigabytes",
+                    why="cases of wide, mostly masked rows take minutes and gigabytes",
                     note=_BONUS,
                 ),
                 "v0-typical": EngineMethod(
@@ -340,7 +340,7 @@ PACKAGES = {
                     {"mlx_lm/generate.py": "def speculative_generate_step("},
                     ("mlx_lm", "SpeculativeGenerateStep"),
                     cases=("generic.v2.l2",),
-                    why="it is asked one request at a time",
+                    why="it takes one request at a time",
                 ),
             },
         ),
@@ -433,7 +433,7 @@ PACKAGES = {
                     {f"{_APHRODITE_V0}/rejection_sampler.py": "class RejectionSampler"},
                     ("aphrodite", "AphroditeRejectionSampler"),
                     cases=("!wide.*",),
-                    why="cases of wide rows, most of which is masked, take minutes and gigabytes",
+                    why="cases of wide, mostly masked rows take minutes and gigabytes",
                     note=_BONUS,
                 ),
                 "v0-typical": EngineMethod(
@@ -526,7 +526,7 @@ PACKAGES = {
                     {f"mlx_vlm/speculative/{drafter}.py": text},
                     ("mlx_vlm", "SampledWalk", drafter),
                     cases=("generic.v2.l2",),
-                    why="it is asked one request at a time",
+                    why="it takes one request at a time",
                     note="Its sampler, its caller's to choose, is torch's draw.",
                 )
                 for drafter, text in (
