@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import re
 
-from building.markdown import flat, headings, prose
+from building.markdown import flat, headings, prose, relinked
 
 MOST = 160
 """Largest number of characters in a description; search engines cut longer ones."""
 
 _FRONT = re.compile(r"\A---\n(?P<own>.*?\n)---\n", re.S)
-_LINK = re.compile(r"\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\([^()\s]*(?: \"[^\"]*\")?\)")
 _MARKS = re.compile(r"\{[^{}]*\}|[*`]|\\(?=[\[\]()*_])")
 _NO_PROSE = re.compile(r"#|<|\||\[|!|[-*+] |\d+\. |\?\?\?|===|\$\$|\\\[|>|:")
 
@@ -39,7 +38,7 @@ def description(text: str) -> str:
         for paragraph in (part.split("\n\n") if is_prose else ())
     )
     for paragraph in paragraphs:
-        words = flat(_MARKS.sub("", _LINK.sub(r"\1", paragraph)))
+        words = flat(_MARKS.sub("", relinked(paragraph, lambda link: link.text)))
         if words and not _NO_PROSE.match(paragraph.strip()):
             return shortened(words)
     return ""

@@ -11,6 +11,7 @@ from typing import Any
 
 from building.engines import record
 from building.entries import Entry, Facet, form, section, slug
+from building.markdown import WIDE
 from building.pages import HOUSE
 from draftproof.conformance.report.states import told
 from draftproof.reference.verifiers import ALGORITHMS
@@ -48,9 +49,9 @@ def pages() -> Mapping[str, str]:
     judged = [each for each in every if _names(each)]
     known = Counter(each["by"] for each in every)
     own = [_entry(each, verdicts) for each in judged]
-    others = [_entry(each, verdicts) for each in every if each not in judged]
+    others = [_entry(each, verdicts) for each in every if not _names(each)]
     parts = [
-        "---\nhide:\n  - toc\n---",
+        WIDE,
         "# The field",
         f"{len(every)} implementations of verification: all that we know. Draftproof has judged "
         f"{len(judged)} of them, in [the matrix](engines/index.md) or as [whole engines]"

@@ -9,7 +9,7 @@ from functools import cache
 from textwrap import indent
 
 from building.entries import Entry, Facet, form, section, slug
-from building.markdown import fenced, flat, table
+from building.markdown import WIDE, fenced, flat, table
 from building.pages import HOUSE
 from draftproof.reference.ledger import CLAIMS, VERDICTS, Claim, Verdict, claim_to_json
 from draftproof.reference.verifiers import ALGORITHMS
@@ -35,7 +35,7 @@ def pages() -> Mapping[str, str]:
     entries = {verdict: [_entry(claim) for claim in _of(verdict)] for verdict in _MEANING}
     every = [entry for own in entries.values() for entry in own]
     parts = [
-        "---\nhide:\n  - toc\n---",
+        WIDE,
         "# The ledger of claims",
         f"{len(CLAIMS)} claims of papers and of public code. A program derives each of them again: "
         "`draftproof claims --check` runs these programs and compares every figure. The verdict "

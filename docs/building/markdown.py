@@ -20,6 +20,10 @@ _COMPUTED = re.compile(
 _HEADING = re.compile(r"^(?P<marks>#{1,6}) (?P<title>.+?)(?: \{ ?#(?P<anchor>[\w.-]+) ?\})?$", re.M)
 
 
+WIDE = "---\nhide:\n  - toc\n---"
+"""Front matter of a page without a table of contents, for wide tables and long lists."""
+
+
 class Uncomputable(LookupError):
     """Error of a computed paragraph whose form is unknown."""
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from building.entries import Entry, Facet, form, section, slug
-from building.markdown import flat, headings, title
+from building.markdown import WIDE, flat, headings, title
 from building.pages import Page
 from building.traceability import evidence_of, page, trace_of
 from draftproof.spec import requirements
@@ -20,7 +20,7 @@ def pages() -> Mapping[str, str]:
     titles = {each.chapter: _title(each.chapter) for each in every}
     entries = {each.id: _entry(each) for each in every}
     parts = [
-        "---\nhide:\n  - toc\n---",
+        WIDE,
         "# The requirements",
         f"{len(entries)} requirements. Ids are stable: never used again, never renumbered. "
         "Each links to its chapter, which lists the evidence below it: tests, vectors, mutants and "

@@ -23,8 +23,7 @@ def pages() -> Mapping[str, str]:
         "for the maintainers, and a script that reproduces it without Draftproof: it runs the "
         "released code, with stand-ins for models. Some reports describe no fault, but a "
         "documented approximation, a fault that is fixed, or a suggestion; their first line says "
-        "so. "
-        "[The matrix](engines/index.md) has the results of all judged verifiers.",
+        "so. [The matrix](engines/index.md) has the results of all judged verifiers.",
     ]
     for report in sorted(_REPORTS.glob("*.md")):
         judged = [row for row in rows if row.get("report") == report.stem]

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from building.markdown import table, title
+from building.markdown import WIDE, table, title
 from building.pages import HOUSE
 from draftproof.conformance.requirements.finding import CANNOT_RUN
 
@@ -91,7 +91,7 @@ def pages() -> Mapping[str, str]:
             for kind, found in each["checkpoints"].items()
         )
     parts = [
-        "---\nhide:\n  - toc\n---",
+        WIDE,
         "# Whole engines on record",
         "Released engines, run on a CPU and judged by their output. `make engines` derives this "
         "page again, with packages pinned by hashes. Engines with *replaced* in their name are "
