@@ -31,7 +31,7 @@ from building.chapters import divided
 from building.checking import faults
 from building.descriptions import described
 from building.forms import FORMS
-from building.markdown import outlined
+from building.markdown import fronted, outlined
 from building.pages import HOUSE, filled, generated, resolved, written
 
 PAGES = HOUSE / "docs/.pages"
@@ -90,6 +90,9 @@ def gather(into: Path) -> None:
         # A source is shown as it is.
         if not page.place.startswith("source/"):
             text = described(text) + glossary.abbreviations()
+            origin = page.origin.partition("#")[0]
+            if (HOUSE / origin).is_file():
+                text = fronted(text, "origin", origin)
         _place(into, page.place).write_text(text, encoding="utf-8")
     for place, file in files.items():
         shutil.copyfile(file, _place(into, place))

@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import re
 
-from building.markdown import flat, headings, prose, relinked
+from building.markdown import flat, fronted, headings, prose, relinked
 
 MOST = 160
 """Largest number of characters in a description; search engines cut longer ones."""
 
-_FRONT = re.compile(r"\A---\n(?P<own>.*?\n)---\n", re.S)
 _MARKS = re.compile(r"\{[^{}]*\}|[*`]|\\(?=[\[\]()*_])")
 _NO_PROSE = re.compile(r"#|<|\||\[|!|[-*+] |\d+\. |\?\?\?|===|\$\$|\\\[|>|:")
 
 
 def described(text: str) -> str:
     """Return a page with its description in the front matter, if it has a paragraph of prose."""
-    front = _FRONT.match(text)
-    own, rest = (front["own"], text[front.end() :]) if front else ("", text)
-    words = description(rest)
-    if not words or re.search(r"^description:", own, re.M):
-        return text
-    return f"---\n{own}description: {json.dumps(words, ensure_ascii=False)}\n---\n\n{rest.lstrip()}"
+    words = description(text)
+    return fronted(text, "description", words) if words else text
 
 
 def description(text: str) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from draftproof.conformance.report import markdown
 
+_FRONT = re.compile(r"\A---\n(?P<own>.*?\n)---\n", re.S)
 _FENCE = re.compile(r"^ *(`{3,}|~{3,})", re.M)
 _LINK = re.compile(
     r"(?P<code>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`))|"
@@ -56,6 +58,15 @@ class Heading:
     anchor: str
     start: int
     end: int
+
+
+def fronted(text: str, key: str, value: str) -> str:
+    """Return a page with a field in its front matter, unless the field is there."""
+    front = _FRONT.match(text)
+    own, rest = (front["own"], text[front.end() :]) if front else ("", text)
+    if re.search(rf"^{key}:", own, re.M):
+        return text
+    return f"---\n{own}{key}: {json.dumps(value, ensure_ascii=False)}\n---\n\n{rest.lstrip()}"
 
 
 def prose(text: str) -> Iterator[tuple[str, bool]]:

@@ -89,6 +89,30 @@ def test_every_page_has_its_card() -> None:
         assert (SITE / place / card).resolve() == SITE / "assets/card.png"
 
 
+def test_a_page_names_its_file_and_leads_to_it_where_the_repository_is_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = (HOUSE / "docs/.pages/how-to/lossless.md").read_text(encoding="utf-8")
+    (front,) = re.findall(r"\A---\n.*?\n---\n", whole, re.S)
+    assert 'origin: "docs/pages/how-to/lossless.md"\n' in front
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs/index.md").write_text(f"{front}\n# Title\n", encoding="utf-8")
+    (tmp_path / "mkdocs.yml").write_text(
+        "site_name: a\nrepo_url: !ENV [DRAFTPROOF_REPOSITORY, '']\n"
+        "theme:\n  name: material\n  font: false\n"
+        f"  custom_dir: {HOUSE / 'docs/theme/overrides'}\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-m", "mkdocs", "build", "--quiet"]
+    for repository in ("", "https://example.org/a/b"):
+        monkeypatch.setenv("DRAFTPROOF_REPOSITORY", repository)
+        subprocess.run(command, cwd=tmp_path, capture_output=True, check=True)
+        text = (tmp_path / "site/index.html").read_text(encoding="utf-8")
+        links = re.findall(r'<p class="origin">\s*<a href="([^"]*)"', text)
+        expected = f"{repository}/edit/main/docs/pages/how-to/lossless.md"
+        assert links == ([expected] if repository else [])
+
+
 def test_terms_are_explained_where_they_are_read() -> None:
     text = (SITE / "explanation/algorithms/block/index.html").read_text(encoding="utf-8")
     assert f'<abbr title="{glossary.definition("correction")}">' in text

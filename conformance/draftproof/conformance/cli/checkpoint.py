@@ -87,5 +87,7 @@ def checkpoint(out: Path, as_json: bool, **settings: Any) -> None:
         print_json(document, "checkpoint")
         return
     echo(f"{out}: {', '.join(files)}")
-    echo(f"A correct engine is within {rows.bound:.1e} of these rows. Serve {out / 'target'}, run")
-    echo(f"  draftproof engine --url http://127.0.0.1:8000 --rows {out / 'rows.json'}")
+    echo(f"A correct engine is within {rows.bound:.1e} of these rows. Serve {out / 'target'}")
+    echo("with speculation on port 8000, without it on port 8001, and run")
+    echo("  draftproof engine --url http://127.0.0.1:8000 --control-url http://127.0.0.1:8001 \\")
+    echo(f"    --rows {out / 'rows.json'}")
