@@ -200,6 +200,35 @@ CONSOLES = {
 """The commands of every console block, by the place of its page."""
 
 
+FOCUSED = """() => {
+  const element = document.activeElement;
+  if (!element || element === document.body) return null;
+  const style = getComputedStyle(element);
+  const box = element.getBoundingClientRect();
+  const isMarked = style.outlineStyle !== "none" && style.outlineWidth !== "0px";
+  const isBeside = box.right <= 0 || box.left >= innerWidth;
+  const isInView = box.bottom > 0 && box.top < innerHeight && !isBeside;
+  return [isMarked && isInView, element.className || element.outerHTML];
+}"""
+THEMES_OWN = ("md-option", "md-search__input", "md-search__scrollwrap")
+"""Elements whose focus Material for MkDocs shows on their label, or by opening its search."""
+
+
+@pytest.mark.parametrize("place", ["", "engines/", "playground/", "how-to/lossless/", "field/"])
+def test_focus_is_seen_wherever_the_tab_key_leads(browser: Any, address: str, place: str) -> None:
+    page = browser.new_page(viewport={"width": 1440, "height": 900})
+    page.goto(f"{address}{place}", wait_until="load")
+    stops = []
+    for _ in range(60):
+        page.keyboard.press("Tab")
+        stops.append(page.evaluate(FOCUSED))
+    page.close()
+    reached = [each for each in stops if each is not None]
+    assert len(reached) > 40
+    unseen = [name for is_seen, name in reached if not is_seen]
+    assert [name for name in unseen if not name.startswith(THEMES_OWN)] == []
+
+
 def test_a_copy_button_copies_commands_alone(browser: Any, address: str) -> None:
     """Neither prompts nor outputs of a console block; of any other block, all of it."""
     context = browser.new_context(permissions=["clipboard-read", "clipboard-write"])
