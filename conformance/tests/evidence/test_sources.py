@@ -121,7 +121,7 @@ def test_what_a_wrapper_wraps_is_known_and_told(place: Path) -> None:
     assert not [name for name in found if name.startswith(("torch/", "numpy/", "threading"))]
     told = {"sources": [vars(each) for each in found.values()]}
     (said,) = words.undeclared(told)
-    assert "code ran in files that the adapter does not declare: " in said
+    assert "code ran in files that the adapter does not declare in `files`: " in said
     assert said.endswith(" and 4 more")
     assert "wrapper.py" not in said
     (said,) = words.undeclared(

@@ -154,6 +154,8 @@ class Replay(Chance):
                     f"random choice {step} had weights [{_listed(told)}] in one run and "
                     f"[{_listed(asked)}] in another with the same choices before it"
                 )
+            # Equal weights are kept once: there may be thousands of replays.
+            asked = told
         else:
             answer = _next_possible(asked, -1)
         self.given.append((asked, answer))

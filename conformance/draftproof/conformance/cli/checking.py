@@ -29,9 +29,7 @@ from draftproof.reference.extras import installation
 @click.command("check-certificate")
 @options.certificate_files
 @click.option("--rerun", is_flag=True, help="Judge again, with the same seeds, and compare.")
-@click.option(
-    "--adapter", "name", callback=options.importing, help="Compare or rerun this adapter."
-)
+@click.option("--adapter", "name", help="Compare or rerun this adapter.")
 @click.option(
     "--trust",
     is_flag=True,

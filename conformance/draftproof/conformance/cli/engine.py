@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("adapter", required=False, callback=options.importing)
+@click.argument("adapter", required=False)
 @click.option("--url", metavar="URL", help="Judge an OpenAI-compatible server.")
 @click.option("--control-url", metavar="URL", help="The same server without speculation.")
 @click.option(

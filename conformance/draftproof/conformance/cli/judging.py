@@ -57,7 +57,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@click.argument("adapters", nargs=-1, metavar="ADAPTER...", callback=options.importing)
+@click.argument("adapters", nargs=-1, metavar="ADAPTER...")
 @click.option(
     "--harness",
     "harnesses",

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -21,20 +19,6 @@ NEW_FILE = click.Path(dir_okay=False, path_type=Path)
 """Type of a file to write, or of one that may be missing."""
 
 FOLDER = click.Path(file_okay=False, path_type=Path)
-
-
-def importing(context: click.Context, __: click.Parameter, value: Any) -> Any:
-    """Let adapters at ./file.py:attribute import the modules beside them, while the command runs.
-
-    Their folders come last on the path: a module beside an adapter replaces no installed one.
-    """
-    for name in value if isinstance(value, tuple) else (value,):
-        file, _colon, attribute = (name or "").rpartition(":")
-        folder = str(Path(file).resolve().parent)
-        if attribute and file.endswith(".py") and folder not in sys.path:
-            sys.path.append(folder)
-            context.call_on_close(partial(sys.path.remove, folder))
-    return value
 
 
 certificate_files = click.argument(

@@ -318,6 +318,10 @@ def _from_package(name: str) -> ModuleType:
 def _from_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise UnknownAdapter(f"there is no file {str(path)!r}")
+    # It imports what is beside it, as a script does: last, so that nothing installed is replaced.
+    folder = str(path.resolve().parent)
+    if folder not in sys.path:
+        sys.path.append(folder)
     # A file that was edited since is another module.
     digest = sha256(f"{path.resolve()}\n".encode() + path.read_bytes()).hexdigest()
     name = f"draftproof_adapter_{path.stem}_{digest[:16]}"

@@ -484,7 +484,7 @@ def undeclared(found: Mapping[str, Any]) -> Iterator[str]:
     if missing:
         listed = ", ".join(_released(each) for each in missing[:_LISTED])
         more = f" and {len(missing) - _LISTED} more" if len(missing) > _LISTED else ""
-        yield f"code ran in files that the adapter does not declare: {listed}{more}"
+        yield f"code ran in files that the adapter does not declare in `files`: {listed}{more}"
 
 
 _LISTED = 5

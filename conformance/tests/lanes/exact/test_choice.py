@@ -47,7 +47,7 @@ from draftproof.reference.chance import Chance, enumerate_law, enumerate_rows
 from draftproof.reference.drafting import FixedTree
 from draftproof.reference.law import Law
 from draftproof.reference.model import Instance, Model, Row
-from draftproof.reference.rational import ZERO, Rational, exactly, rational, total
+from draftproof.reference.rational import ONE, ZERO, Rational, exactly, rational, total
 from draftproof.reference.verifiers import ALGORITHMS
 
 Rows = Mapping[Hashable, NDArray[numpy.float64]]
@@ -485,3 +485,68 @@ def test_a_row_that_lacks_a_token_is_seen_among_thousands() -> None:
     assert abs(found.distance(right.rows) - lost) <= found.error + right.error + 4099 * 2.0**-53
     assert found.runs == right.runs == 2
     assert lost > 1e-6
+
+
+# --- comparisons that nothing hangs on -----------------------------------------------------------
+
+_ABLE = (3, 5, 6)
+"""Tokens that are drawn, each as likely as the others."""
+
+
+def drawn() -> Tensor:
+    weights = torch.zeros(8)
+    weights[[*_ABLE]] = 1
+    return torch.multinomial(weights, 1)
+
+
+@pytest.mark.parametrize("name", ["eq", "ne", "lt", "le", "gt", "ge"])
+@pytest.mark.parametrize("other", [-1, 0, 3, 4, 5, 6, 7, 8, float("nan"), 4.5])
+@pytest.mark.parametrize("is_reversed", [False, True])
+def test_a_comparison_of_a_choice_has_the_law_of_its_values(
+    name: str, other: float, *, is_reversed: bool
+) -> None:
+    compare = getattr(torch, name)
+
+    def asked(token: Tensor) -> Tensor:
+        number = tensor([other, float(-1)])
+        found: Tensor = compare(number, token) if is_reversed else compare(token, number)
+        return found
+
+    right: dict[Any, Rational] = {}
+    for token in _ABLE:
+        key = tuple(asked(tensor([token])).tolist())
+        right[key] = right.get(key, ZERO) + rational("1/3")
+    found = exact_law(lambda: tuple(asked(drawn()).tolist()))
+    assert found.law == Law(right)
+    # The last token that is able is known, and the first of all; 4.5 lies between them.
+    within = {tuple(asked(tensor([token])).tolist()) for token in range(max(_ABLE) + 1)}
+    assert found.runs == (1 if len(within) == 1 and other != 4.5 else len(_ABLE))
+
+
+def test_places_without_a_token_are_counted_and_the_tokens_are_not_looked_at() -> None:
+    """Padding of -1, as engines have it: the number of tokens is known before the tokens are."""
+
+    def padded() -> tuple[Any, Any]:
+        out = torch.full((2, 3), -1)
+        out[0, :1] = torch.multinomial(torch.ones(1000), 1)
+        if torch.rand(()) < 0.25:
+            out[0, 1:2] = torch.multinomial(torch.ones(1000), 1)
+        length = (out != -1).sum(-1) - 1
+        return length[0], out.gather(-1, length.clamp(min=0)[:, None])[0, 0]
+
+    found = row_law(padded, 1000)
+    assert found.runs == 2
+    assert {length: float(row.sum()) for length, row in found.rows.items()} == {
+        0: pytest.approx(0.75, abs=found.error),
+        1: pytest.approx(0.25, abs=found.error),
+    }
+
+
+def test_two_choices_that_are_compared_are_decided() -> None:
+    found = exact_law(lambda: bool(drawn() == drawn()))
+    assert found.law == Law({True: rational("1/3"), False: rational("2/3")})
+
+
+def test_the_ends_of_a_whole_number_are_those_of_its_images() -> None:
+    found = exact_law(lambda: bool((drawn() * -(2**53) + 1 < 2) & (drawn() - 8 < 0)))
+    assert (found.runs, found.law) == (1, Law({True: ONE}))

@@ -12,6 +12,7 @@ from collections import Counter, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from functools import partial
 from io import BytesIO
 from itertools import pairwise
 from math import log, sqrt
@@ -32,6 +33,7 @@ from draftproof.conformance.lanes.exact import (
     _draws,
     _interpreter,
     exact_law,
+    row_law,
 )
 from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._identity import Identities
@@ -854,6 +856,38 @@ def test_the_number_of_outcomes_is_bounded(program: Program, runs: int) -> None:
     assert exact_law(program, most_runs=4).runs == runs
     with pytest.raises(TooManyRuns, match="more than 3"):
         exact_law(program, most_runs=3)
+
+
+@pytest.mark.parametrize("law", [exact_law, partial(row_law, size=1)])
+@pytest.mark.parametrize("reads", [Tensor.item, lambda drawn: drawn + torch.rand(()) < 0.5])
+def test_a_choice_among_very_many_is_counted_before_it_is_made(
+    reads: Callable[[Tensor], Any], law: Callable[..., Any]
+) -> None:
+    """A vocabulary of a real model: the weights of every way would fill the memory."""
+    calls = 0
+
+    def program() -> Any:
+        nonlocal calls
+        calls += 1
+        return reads(torch.multinomial(torch.ones(50_000), 1)), tensor(0)
+
+    with pytest.raises(TooManyRuns, match="more than 4096 random outcomes"):
+        law(program, most_runs=4096)
+    assert calls == 1
+
+
+def test_what_is_left_to_later_walks_is_counted() -> None:
+    """Each of 50 tokens that are read has 50 after it: none of the first 50 is followed in vain."""
+    calls = 0
+
+    def program() -> list[int]:
+        nonlocal calls
+        calls += 1
+        return [int(torch.multinomial(torch.ones(50), 1)) for _ in range(3)]
+
+    with pytest.raises(TooManyRuns, match="more than 200 random outcomes"):
+        exact_law(program, most_runs=200)
+    assert calls < 10
 
 
 def test_choices_that_are_made_at_once_are_counted_before_they_are_kept() -> None:

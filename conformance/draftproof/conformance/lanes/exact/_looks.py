@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from math import inf, isnan, prod
@@ -29,9 +29,70 @@ _REVERSED = {LESS: MORE, AT_MOST: AT_LEAST, MORE: LESS, AT_LEAST: AT_MOST}
 
 
 def _compare(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
+    foregone = _foregone(elements, func, args, kwargs)
+    if foregone is not None:
+        return foregone
     elements.settle_all(args)
     if not elements.any_noise(args):
         return ran(func, args, kwargs)  # type: ignore[no-any-return]  # operators are untyped
+    return _compare_noise(elements, func, args, kwargs)
+
+
+def _foregone(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor | None:
+    """Return a comparison of choices that comes out the same whatever they are, None if it may not.
+
+    Programs mark the places that have no token by a number that none has, and count the others.
+    """
+    operands = [each for each in args[:2] if isinstance(each, Tensor)]
+    if elements.any_noise(operands):
+        return None
+    ranges = {
+        identity: choice.within
+        for each in operands
+        for identity, choice in elements.identities.choices(each).items()
+    }
+    if not ranges:
+        return None
+    random = [elements.ids(each) for each in operands]
+    if len(random) == 2:
+        try:
+            one, other = torch.broadcast_tensors(*random)  # type: ignore[no-untyped-call]  # torch is
+        except RuntimeError:
+            # Torch says in its own words what does not go together.
+            return None
+        if ((one != 0) & (other != 0)).any():
+            return None
+    # A comparison is monotone in a number, but for equality, which an order on either side decides.
+    least, most = (
+        [
+            _with(each, ids, {identity: within[end] for identity, within in ranges.items()})
+            for each, ids in zip(operands, random, strict=True)
+        ]
+        for end in (0, -1)
+    )
+    name = name_of(func)
+    for each in [name] if name in _RELATIONS else ["lt", "gt"]:
+        asked = getattr(torch.ops.aten, each)
+        low, high = (ran(asked, _in_place_of(args, ends), {}) for ends in (least, most))
+        if not torch.equal(low, high):
+            return None
+    return ran(func, _in_place_of(args, least), kwargs)  # type: ignore[no-any-return]  # operators are untyped
+
+
+def _with(tensor: Tensor, ids: Tensor, values: Mapping[int, int]) -> Tensor:
+    """Return a tensor with values in the place of its random elements, by their ids."""
+    own = [values[identity] for identity in ids[ids != 0].tolist()]
+    return tensor.detach().masked_scatter(ids != 0, torch.tensor(own).to(tensor.dtype))
+
+
+def _in_place_of(args: Sequence[Any], tensors: Sequence[Tensor]) -> tuple[Any, ...]:
+    """Return the arguments with other tensors among the first two."""
+    others = iter(tensors)
+    first = (next(others) if isinstance(each, Tensor) else each for each in args[:2])
+    return (*first, *args[2:])
+
+
+def _compare_noise(elements: Elements, func: OpOverload, args: Any, kwargs: Any) -> Tensor:
     ids, others = paired(elements, func, args, kwargs, args[:2])
     out: Tensor = ran(func, args, kwargs)
     name, identities = name_of(func), elements.identities

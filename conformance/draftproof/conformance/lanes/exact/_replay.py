@@ -81,15 +81,29 @@ def is_given_up(answers: Sequence[Answer]) -> bool:
     return len(answers) > _FEW_CHOICES and probability(answers) < _LEAST
 
 
+def require_few_ways(weights: Sequence[Rational], most: int) -> None:
+    """Raise `TooManyRuns` if a choice has more ways to go on than a program may have outcomes.
+
+    Each way is a run at least. Of a vocabulary of a real model, their weights alone would fill the
+    memory before the runs are counted.
+    """
+    if len(weights) > most and sum(weight > 0 for weight in weights) > most + _MOST_GIVEN_UP:
+        raise TooManyRuns(f"the program has more than {most} random outcomes")
+
+
 class _GivenUp(TooManyRuns):
     """Error of a run that continues and has next to no probability."""
 
 
 class _BoundedChance:
-    """Chance that makes a bounded number of choices, and remembers why it stopped."""
+    """Chance that makes a bounded number of choices, and remembers why it stopped.
 
-    def __init__(self, chance: Replay | Chance, left: int | None = None) -> None:
+    No choice has more than `most` ways to go on.
+    """
+
+    def __init__(self, chance: Replay | Chance, most: int, left: int | None = None) -> None:
         self._chance = chance
+        self._most = most
         self._left = MOST_CHOICES if left is None else left
         self._weighed, self._weight = 0, ONE
         self.stopped: RuntimeError | None = None
@@ -101,6 +115,7 @@ class _BoundedChance:
                 raise TooManyRuns(
                     f"a run of the program made more than {MOST_CHOICES} random choices"
                 )
+            require_few_ways(weights, self._most)
             drawn = self._chance.draw(weights)
             if isinstance(self._chance, Replay) and self._goes_on(self._chance.given):
                 raise _GivenUp("a run of the program goes on, with next to no probability")
@@ -123,7 +138,7 @@ class _BoundedChance:
 
     def instead(self, chance: Chance) -> _BoundedChance:
         """Return another chance, bounded by the number of choices that are left."""
-        return _BoundedChance(chance, self._left)
+        return _BoundedChance(chance, self._most, self._left)
 
 
 Reading: TypeAlias = list[tuple[Hashable, Rational]]
@@ -305,7 +320,7 @@ class Replays:
     def _run(self, replay: Replay, placeholder: int | None = None) -> CompletedRun:
         """Return a run under the answers of a replay."""
         self._identities.begin_run()
-        bounded = _BoundedChance(replay)
+        bounded = _BoundedChance(replay, self._most_runs)
         run = _WatchedRun(self._identities, World(bounded), placeholder)
         refused: list[OpaqueRandomness] = []
         try:

@@ -16,7 +16,11 @@ from draftproof.conformance.lanes.exact._choice import Choice
 from draftproof.conformance.lanes.exact._errors import NotTogether
 from draftproof.conformance.lanes.exact._noise import World
 from draftproof.conformance.lanes.exact._races import Ranking
-from draftproof.conformance.lanes.exact._replay import MOST_CHOICES, is_given_up
+from draftproof.conformance.lanes.exact._replay import (
+    MOST_CHOICES,
+    is_given_up,
+    require_few_ways,
+)
 from draftproof.conformance.lanes.opaque import TooManyRuns
 from draftproof.reference.chance import Answer, Replay, probability
 from draftproof.reference.rational import Rational, total
@@ -193,6 +197,9 @@ def _ways(
         chance = _ContinuedChance(told, replay)
         world = known.under(chance)
         ways.append((chance, world, tuple(choice.value(world) for choice in choices)))
+        if len(ways) == 1:
+            for weights, _ in replay.given:
+                require_few_ways(weights, most)
         replay = replay.next()
     return ways
 

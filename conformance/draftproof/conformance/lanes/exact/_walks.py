@@ -64,6 +64,8 @@ class Walks:
         self._alone = Counter[int]()
         """Number of runs on each subject that went alone."""
         self._waiting: list[list[Run]] = []
+        self._left = Counter[int]()
+        """Number of runs on each subject that are left to later walks."""
         self._walk: Walk | None = None
         self._identities = Identities()
         self._placeholders = every_placeholder()
@@ -78,8 +80,11 @@ class Walks:
         self._waiting = [
             every[at : at + MOST_TOGETHER] for at in range(0, len(every), MOST_TOGETHER)
         ]
+        self._left.update(range(len(every)))
         while self._waiting:
-            self._walk_through(self._waiting.pop(0))
+            starts = self._waiting.pop(0)
+            self._left.subtract(_counted(starts))
+            self._walk_through(starts)
         for subject, made in thorough(self._samples):
             self._require_again(subject, made)
         return [sorted(own, key=_order) for own in self._found]
@@ -139,8 +144,20 @@ class Walks:
             again = {0} if is_made_again(self._alone[runs[0][0].subject]) else set()
         for run, made in (runs[number] for number in again):
             self._samples.append((run.subject, replace(made, answers=run.last_answers)))
-        self._waiting += walk.left
+        self._leave(walk.left)
         self._walk = None
+
+    def _leave(self, groups: Sequence[list[Run]]) -> None:
+        """Leave runs to later walks, where each has an outcome at least."""
+        self._waiting += groups
+        for group in groups:
+            self._left.update(_counted(group))
+        for subject, left in self._left.items():
+            self._require_few(subject, left)
+
+    def _require_few(self, subject: int, more: int) -> None:
+        if self._outcomes[subject] + more > self._most_runs:
+            raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
 
     def _given(self, walk: Walk) -> Any:
         """Return the subject that the program gets, which has what each run has."""
@@ -162,8 +179,7 @@ class Walks:
             )
 
         def require_few(more: int) -> None:
-            if self._outcomes[lead.subject] + more > self._most_runs:
-                raise TooManyRuns(f"the program has more than {self._most_runs} random outcomes")
+            self._require_few(lead.subject, more)
 
         def reading(world: World) -> Reading:
             met = count(1)
@@ -202,6 +218,11 @@ def _made_again(runs: int, subjects: int) -> set[int]:
 
 _GOLDEN = (sqrt(5) - 1) / 2
 """Inverse of the golden ratio: its multiples lie far apart, modulo 1, however many there are."""
+
+
+def _counted(runs: Sequence[Run]) -> Counter[int]:
+    """Return the number of runs on each subject."""
+    return Counter(run.subject for run in runs)
 
 
 def _order(made: CompletedRun) -> list[int]:
