@@ -228,6 +228,30 @@ def test_a_change_is_an_exit_code(whole: dict[str, Any], folder: Path) -> None:
     assert run(folder, "--check", str(folder / "same.json"), "--only", "right@1").exit_code == 0
 
 
+def test_a_row_that_is_left_without_a_verdict_names_the_error_and_its_case(tmp_path: Path) -> None:
+    (tmp_path / "adapters.py").write_text(
+        f"""{RIGHT.read_text(encoding="utf-8")}
+
+class Stumbling(Batched):
+    def verify(self, request):
+        if request.draft_tokens.shape[2] == 2:
+            torch.rand(1).data_ptr()
+        return super().verify(request)
+"""
+    )
+    row = MatrixRow(
+        *("stumbling", "Ours", "1", "token"),
+        adapter=f"{tmp_path}/adapters.py:Stumbling",
+        cases=("generic.v2.*",),
+        lanes=("exact",),
+    )
+    (found,) = judged([row], tmp_path / "out")
+    assert (found.outcome, found.certificate) == ("could not be judged", None)
+    assert found.reason.startswith("law.lossless, case generic.v2.l2: ")
+    assert "OpaqueRandomness: data_ptr takes noise out of torch" in found.reason
+    assert not_judged([found], named=False) == [row]
+
+
 @pytest.mark.parametrize(
     ("name", "outcome"),
     [

@@ -26,6 +26,7 @@ from draftproof.conformance.evidence.records import EvidenceError
 from draftproof.conformance.protocol.packages import interpreting
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
+    ERROR,
     FAIL,
     FAILS_EVERYWHERE,
     PARTIAL,
@@ -183,12 +184,16 @@ def _judged(row: MatrixRow, folder: Path) -> JudgedRow:
         # What lies there is of another version, suite or machine.
         run = _certified(row, folder)
     made = sorted(folder.glob("*.json"))
-    if run.returncode in (_UNJUDGED, _MALFORMED) or not made:
+    has_run = run.returncode != _MALFORMED and _errors(run) == []
+    if not has_run or not made:
         return JudgedRow(row, outcome=_outcome(run), reason=_reason(run.stderr))
     try:
-        return JudgedRow(row, read_certificate(made[0]))
+        certificate = read_certificate(made[0])
     except EvidenceError as error:
         return JudgedRow(row, outcome=_UNDECIDED, reason=str(error))
+    if run.returncode == _UNJUDGED:
+        return JudgedRow(row, outcome=_UNDECIDED, reason=_error_in(certificate))
+    return JudgedRow(row, certificate)
 
 
 def _certified(row: MatrixRow, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
@@ -210,11 +215,26 @@ def _outcome(run: subprocess.CompletedProcess[str]) -> str:
     """Return the kind of outcome of a row that did not run; a crash prints no document."""
     if run.returncode == _MALFORMED:
         return _UNDECIDED
-    try:
-        errors = json.loads(run.stdout)["errors"]
-    except ValueError:
-        return CANNOT_RUN
+    errors = _errors(run)
     return str(errors[0]["state"]) if errors else CANNOT_RUN
+
+
+def _errors(run: subprocess.CompletedProcess[str]) -> list[dict[str, Any]] | None:
+    """Return the adapters that could not run, as printed; None if the command crashed."""
+    try:
+        errors: list[dict[str, Any]] = json.loads(run.stdout)["errors"]
+    except ValueError:
+        return None
+    return errors
+
+
+def _error_in(certificate: Mapping[str, Any]) -> str:
+    """Return the first error that leaves a certificate without a verdict, and its case."""
+    for decision in certificate["predicate"]["draftproof"]["requirements"]:
+        for finding in decision["findings"]:
+            if finding["verdict"] == ERROR:
+                return f"{decision['id']}, case {finding['case']}: {finding['detail']}"
+    return "its certificate has no verdict"
 
 
 def _reason(said: str) -> str:
