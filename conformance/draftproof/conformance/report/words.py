@@ -442,7 +442,10 @@ def _is_of_the_law(decision: Mapping[str, Any]) -> bool:
 
 
 def _reason(decision: Mapping[str, Any]) -> str:
-    return str(decision["worst"]["detail"]) or f"case {decision['worst']['case']}"
+    worst = decision["worst"]
+    if worst["detail"] or worst["distance"] is None:
+        return str(worst["detail"]) or f"case {worst['case']}"
+    return f"case {worst['case']}, distance {worst['distance']:.2g}"
 
 
 def folded(decisions: Sequence[Mapping[str, Any]]) -> str:

@@ -133,17 +133,19 @@ def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
     own, control = groups.get(True), groups.get(False)
     if own is None or control is None:
         only = own or control
-        if only is None or only.alarm_after is None:
-            return QUIET, ""
         if own is None:
-            return ALARM, "the tokens are not drawn from these rows, without speculation"
+            if only is not None and only.alarm_after is not None:
+                return ALARM, "the tokens are not drawn from these rows, without speculation"
+            return UNDECIDED, "the log has no tokens with speculation, so it cannot show its faults"
+        if own.alarm_after is None:
+            return _without_alarm(own)
         return ALARM, (
             "the tokens are not drawn from these rows; whether speculation is the cause, a log "
             "without it beside this one shows"
         )
     if own.alarm_after is None:
         if control.alarm_after is None:
-            return QUIET, ""
+            return _without_alarm(own)
         return UNDECIDED, (
             "without speculation the tokens are not drawn from these rows: log the distribution "
             "that tokens are drawn from, after temperature and filters"
@@ -156,3 +158,14 @@ def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
             f"without speculation are too few to show whether speculation is the cause"
         )
     return ALARM, "the tokens are not drawn from these rows, and without speculation they are"
+
+
+def _without_alarm(own: _Group) -> tuple[str, str]:
+    """Return the verdict on tokens with speculation that raised no alarm, and what it means."""
+    tokens, least = own.wealth.tokens, own.detectable
+    if least == inf:
+        return UNDECIDED, f"{tokens:,} tokens with speculation are too few to detect any bias"
+    return QUIET, (
+        f"{tokens:,} tokens with speculation are expected to show a bias of {least:g} or more on "
+        f"the favourites, and smaller ones can be there"
+    )
