@@ -92,7 +92,9 @@ class EnginePackage:
         """Return the package of a source, the installed one without. Raises `Unavailable`."""
         if not source:
             return installed(self.name, self.package)
-        path, _, commit = source.partition("#")
+        path, mark, commit = source.partition("#")
+        if mark and not commit:
+            raise Unavailable(f"{source!r} names no commit after the #")
         return (
             at_commit(Path(path), self.package, commit) if commit else at(Path(path), self.package)
         )
@@ -127,25 +129,40 @@ class EnginePackage:
                 if each.day >= since
             ]
         path = Path(source).expanduser().resolve()
-        needed = self.methods[method].needs
-        release = self.found(source)
-        used = [member for member in needed if release.has(member)] or [*needed]
-        try:
-            made = self.methods[method].adapter(release)
-        except Exception:
-            made = None
-        if made is not None:
-            used = [*dict.fromkeys([*used, *release.members])]
+        used = _used(self.methods[method], self.found(source))
         return [
             PastVersion(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))
             for whole, day, said in commits(path, used, since=str(since))
         ]
+
+    def used(self, source: str) -> list[str]:
+        """Return the files of the methods that a source has, and of all that they import.
+
+        Raises `Unavailable` if there is no such source.
+        """
+        release = self.found(source)
+        present = [method for method in self.methods.values() if method.is_in(release)]
+        return [*dict.fromkeys(file for method in present for file in _used(method, release))]
+
+
+def _used(method: EngineMethod, release: Found) -> list[str]:
+    """Return the files of a method, and those that its adapter imports of the release."""
+    used = [member for member in method.needs if release.has(member)] or [*method.needs]
+    try:
+        method.adapter(release)
+    except Exception:
+        return used
+    return [*dict.fromkeys([*used, *release.members])]
 
 
 _SLOW = "its kernels are interpreted, which is slow"
 _FEW = ("generic.v2.l2", "zeros.draft")
 """Two small cases: with two tokens, any residual has one token and any weights look correct; on the
 second case the residual has two."""
+_CALLED = (
+    "Its function rejection_sample is called; torch draws the bonus, and RejectionSampler.forward, "
+    "which prepares the rows and the bonus, is not judged."
+)
 _V1 = "vllm/v1/sample/rejection_sampler.py"
 _V2 = "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
 _V0 = "vllm/model_executor/layers"
@@ -199,6 +216,7 @@ PACKAGES = {
                     mode="standard",
                     cases=_FEW,
                     why=_SLOW,
+                    note=_CALLED,
                 ),
                 "v2-token": EngineMethod(
                     "token",

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from draftproof.conformance.cli.documents import as_json, echo, print_json, print_report
+from draftproof.conformance.cli.documents import as_json, echo, print_json, print_report, stop
 from draftproof.conformance.cli.documents import read_certificate as read
 from draftproof.conformance.report.plain import plain
 
@@ -24,11 +24,12 @@ def diff(before: Path, after: Path, is_markdown: bool, as_json: bool) -> None:
     """Compare certificates BEFORE a change with those AFTER it, verifier by verifier.
 
     BEFORE and AFTER are certificates or folders of certificates. The exit code is 1 if a verifier
-    newly fails a requirement or is no longer judged.
+    newly fails a requirement or is no longer judged, and 3 if there is no certificate at all.
     """
     from draftproof.conformance.report import difference as shown
 
-    found = shown.difference(_certificates(before), _certificates(after))
+    was, now = _certificates(before), _certificates(after)
+    found = shown.difference(was, now)
     if as_json:
         print_json(found, "diff")
     elif is_markdown:
@@ -36,6 +37,8 @@ def diff(before: Path, after: Path, is_markdown: bool, as_json: bool) -> None:
     else:
         for line in shown.text(plain(found)):
             echo(line)
+    if not was and not now:
+        stop("nothing was judged: neither folder has a certificate", 3)
     sys.exit(1 if any(each["is_worse"] for each in found["adapters"]) else 0)
 
 

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import chdir, contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from hashlib import sha256
 from pathlib import Path
 from textwrap import indent
@@ -192,11 +193,27 @@ def _terms(
     return terms | ({"known_failures": _known(known_failures)} if known_failures else {})
 
 
+def _tell_absent(name: str, found: Mapping[str, Any]) -> None:
+    """Print which methods of an engine a source does not have, if all of its methods are asked."""
+    from draftproof.conformance.protocol.packages import packages
+
+    package = packages().get(name)
+    if package is None:
+        return
+    absent = [
+        f"{method} ({known.versions})"
+        for method, known in package.methods.items()
+        if all(known is not each for each in found.values())
+    ]
+    if absent:
+        echo(f"{name}: not found in this version, and not judged: {', '.join(absent)}", err=True)
+
+
 def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the names of adapters with their terms; an engine has one name per method."""
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
     from draftproof.conformance.protocol.loading import built_in
-    from draftproof.conformance.protocol.packages import adapters_of, interpreting
+    from draftproof.conformance.protocol.packages import adapters_of, interpreting, packages
 
     given = click.get_current_context().get_parameter_source
     is_told = any(given(name) != ParameterSource.DEFAULT for name in ("mode", "cases"))
@@ -213,6 +230,7 @@ def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[st
             names.append((name, {}))
             continue
         is_engine = True
+        _tell_absent(name, found)
         for place, method in found.items():
             own: dict[str, Any] = {} if is_told else {"mode": method.mode}
             names.append((place, own))
@@ -224,7 +242,9 @@ def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[st
                     err=True,
                 )
     if source and not is_engine:
-        raise click.UsageError("--source needs an ENGINE, such as vllm")
+        near = get_close_matches(adapters[0], packages(), n=1)
+        meant = f"did you mean {near[0]}?" if near else f"the engines are {', '.join(packages())}"
+        raise click.UsageError(f"--source needs an ENGINE, and {adapters[0]!r} is none: {meant}")
     if is_engine:
         # Triton decides when a kernel is defined.
         os.environ.update({k: v for k, v in interpreting().items() if k not in os.environ})

@@ -102,10 +102,10 @@ def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) ->
     if package is None:
         raise click.UsageError(f"no engine {name!r}; the engines are {', '.join(packages())}")
     # Whoever writes it elsewhere than in a checkout gets the paths of all versions.
-    present: Iterable[str] = ()
+    members: Iterable[str] = ()
     with suppress(Exception):
-        present = package.judged(str(folder.resolve()))
-    members = [own for each in present or package.methods for own in package.methods[each].needs]
+        members = package.used(str(folder.resolve()))
+    members = members or [own for each in package.methods.values() for own in each.needs]
     touched = dict.fromkeys(f"**/{Path(member).parent.as_posix()}/**" for member in members)
     words = {
         "engine": name,

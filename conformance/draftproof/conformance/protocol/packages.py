@@ -63,6 +63,9 @@ class Package(Protocol):
     def place(self, method: str, where: str) -> str:
         """Return the adapter of a method at a place, such as "@PATH", or as installed."""
 
+    def used(self, source: str) -> Sequence[str]:
+        """Return the files of the methods in a source, and the files that they import."""
+
     def past(self, method: str, *, since: date, source: str = "") -> Sequence[Past]:
         """Return the releases since a day, or a checkout's commits that touched the method."""
 
