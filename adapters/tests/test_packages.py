@@ -119,6 +119,14 @@ def test_an_adapter_is_of_the_source_that_is_named(tmp_path: Path) -> None:
     assert adapter.files[-1] == here / "src" / PIECE
 
 
+def test_the_files_in_use_are_those_of_the_method_and_its_imports(tmp_path: Path) -> None:
+    here = checkout(tmp_path)
+    package = PACKAGES["transformers"]
+    assert PIECE in package.used(str(here))
+    with pytest.raises(Unavailable, match="names no commit after the #"):
+        package.used(f"{here}#")
+
+
 def test_what_has_moved_on_says_how_and_what_is_judged(tmp_path: Path) -> None:
     here = checkout(tmp_path, ", rng")
     told = (

@@ -48,6 +48,9 @@ class Engine:
     def place(self, method: str, where: str) -> str:
         return f"{where.removeprefix('@')}/{method}.py:Batched"
 
+    def used(self, source: str) -> Sequence[str]:
+        return ["mine/rules/fast.py", "mine/noise/coins.py"] if self.judged(source) else []
+
     def past(self, method: str, *, since: date, source: str = "") -> Sequence[engines.Past]:
         raise NotImplementedError
 
@@ -80,6 +83,16 @@ def test_the_methods_of_a_source_are_judged_on_their_own_cases(
     assert told in ran.stderr
 
 
+def test_a_method_that_a_source_does_not_have_is_named(
+    source: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = Engine(methods={"fast": Way(("generic.v2.l2",)), "slow": Way(versions="3 and later")})
+    monkeypatch.setattr(engines, "packages", lambda: {"mine": own})
+    told = "mine: not found in this version, and not judged: slow (3 and later)"
+    assert told in certify(tmp_path, "mine", "--source", str(source)).stderr
+    assert "not judged" not in certify(tmp_path, "mine:fast", "--source", str(source)).stderr
+
+
 def test_whoever_names_the_cases_has_them(source: Path, tmp_path: Path) -> None:
     ran = certify(tmp_path, "mine:fast", "--source", str(source), "--case", "generic.v3.l2")
     (document,) = json.loads(ran.stdout)["certificates"]
@@ -96,7 +109,12 @@ def test_whoever_names_the_cases_has_them(source: Path, tmp_path: Path) -> None:
         (("mine",), 3, "Error: mine: RuntimeError: mine is not installed here"),
         (("mine", "--source", "{}/none"), 3, "this version has none of the methods fast (2 and"),
         (("mine:slow", "--source", "{}"), 2, "mine has no method 'slow': it has fast"),
-        (("torch-token", "--source", "{}"), 2, "--source needs an ENGINE, such as vllm"),
+        (
+            ("torch-token", "--source", "{}"),
+            2,
+            "--source needs an ENGINE, and 'torch-token' is none: the engines are mine",
+        ),
+        (("minr", "--source", "{}"), 2, "and 'minr' is none: did you mean mine?"),
     ],
 )
 def test_what_is_no_engine_or_no_source_is_told(
@@ -118,6 +136,14 @@ def test_an_engine_gets_a_workflow_for_pull_requests(source: Path, tmp_path: Pat
     text = Path(file).read_text()
     assert '    paths:\n      - "**/mine/rules/**"\n' in text
     assert "${{ github.event.pull_request.base.sha }}" in text
+    assert "coins" not in text
+    (file_of_source,) = json.loads(
+        CliRunner()
+        .invoke(cli, ["init", "--engine", "mine", "--folder", str(source), "--json"])
+        .stdout
+    )["files"]
+    both = '    paths:\n      - "**/mine/rules/**"\n      - "**/mine/noise/**"\n'
+    assert both in Path(file_of_source).read_text()
     again = CliRunner().invoke(cli, ["init", "--engine", "mine", "--folder", str(own)])
     assert again.exit_code == 2
     assert "already exists" in again.stderr

@@ -84,6 +84,12 @@ def test_a_comment_has_a_table_and_the_counterexample(folders: dict[str, Path]) 
     assert any(line.endswith("the smallest counterexample found") for line in lines)
 
 
+def test_two_empty_folders_are_no_success(folders: dict[str, Path]) -> None:
+    ran = diff(folders["none"], folders["none"])
+    assert ran.exit_code == 3
+    assert "nothing was judged: neither folder has a certificate" in ran.stderr
+
+
 def test_what_is_no_certificate_is_told(folders: dict[str, Path], tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text("{}")
     assert diff(tmp_path, folders["right"]).exit_code == 5

@@ -85,6 +85,9 @@ class Engine:
     def place(self, method: str, where: str) -> str:
         raise NotImplementedError
 
+    def used(self, source: str) -> Sequence[str]:
+        raise NotImplementedError
+
     def past(self, method: str, *, since: date, source: str = "") -> Sequence[Version]:
         if source == "gone":
             raise RuntimeError(f"{method}: there is no checkout 'gone'")

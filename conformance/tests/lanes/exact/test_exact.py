@@ -880,10 +880,10 @@ def test_what_is_left_to_later_walks_is_counted() -> None:
     """Each of 50 tokens that are read has 50 after it: none of the first 50 is followed in vain."""
     calls = 0
 
-    def program() -> list[int]:
+    def program() -> tuple[int, ...]:
         nonlocal calls
         calls += 1
-        return [int(torch.multinomial(torch.ones(50), 1)) for _ in range(3)]
+        return tuple(int(torch.multinomial(torch.ones(50), 1)) for _ in range(3))
 
     with pytest.raises(TooManyRuns, match="more than 200 random outcomes"):
         exact_law(program, most_runs=200)
