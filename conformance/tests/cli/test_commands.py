@@ -79,6 +79,23 @@ def test_law_of_the_motivating_example(
     assert sum(Fraction(entry["probability"]) for entry in document["law"]) == 1
 
 
+def test_a_law_that_is_not_the_targets_names_the_text_that_differs_most(
+    tmp_path: Path, two: str
+) -> None:
+    (tmp_path / "own.py").write_text(
+        "from draftproof.reference.emission import emission\n\n"
+        "def draws(drafts, instance, chance):\n"
+        "    return emission(drafts, (), chance.draw(instance.draft(())))\n"
+    )
+    ran = draftproof("law", "./own.py:draws", two, "--json", cwd=tmp_path)
+    document = json.loads(ran.stdout)
+    validate(document, "law")
+    # The first token is the draft's, (2/3, 1/3), and the others are the target's, (1/3, 2/3).
+    assert document["wrong"] == {"text": [0, 1, 1], "probability": "8/27", "required": "4/27"}
+    shown = draftproof("law", "./own.py:draws", two, cwd=tmp_path).stdout
+    assert "the text (0, 1, 1) has probability 8/27, required is 4/27\n" in shown
+
+
 MANY = {**MOTIVATING, "drafts": 2}
 
 

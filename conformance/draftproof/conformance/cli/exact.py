@@ -26,6 +26,7 @@ from draftproof.reference.law import Law
 from draftproof.reference.model import Instance
 from draftproof.reference.optimum import stateful, stateless
 from draftproof.reference.process import (
+    continued,
     expected_accepted,
     is_lossless,
     is_lossless_over_iterations,
@@ -136,6 +137,8 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
         "lossless": is_lossless(emitted, instance),
         "expected_accepted": str(expected_accepted(emitted)),
     }
+    if not document["lossless"]:
+        document["wrong"] = _wrong_text(emitted, instance)
     if algorithm.stateful:
         tokens, lossless = is_lossless_over_iterations(algorithm, instance)
         document["process"] = {"tokens": tokens, "lossless": lossless}
@@ -151,6 +154,18 @@ def _law_document(algorithm: Algorithm, instance: Instance) -> dict[str, Any]:
         for emission, weight in shown.items()
     ]
     return document
+
+
+def _wrong_text(emitted: Law[Emission], instance: Instance) -> dict[str, Any]:
+    """Return the text of L + 1 tokens whose probability differs most from the target's."""
+    horizon = instance.length + 1
+    found, required = continued(emitted, instance, horizon), instance.target.text(horizon)
+    text = max(sorted({*found, *required}), key=lambda each: abs(found[each] - required[each]))
+    return {
+        "text": list(text),
+        "probability": str(found[text]),
+        "required": str(required[text]),
+    }
 
 
 def _require_enumerable(algorithm: Algorithm, instance: Instance) -> None:

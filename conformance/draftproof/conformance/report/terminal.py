@@ -217,6 +217,12 @@ def print_law(out: Console, document: Mapping[str, Any]) -> None:
         f"{escape(document['algorithm'])} verification: "
         f"E\\[accepted length] = {document['expected_accepted']}, {_lossless(document['lossless'])}"
     )
+    if wrong := document.get("wrong"):
+        text = ", ".join(map(str, wrong["text"]))
+        out.print(
+            f"the text ({text}) has probability {wrong['probability']}, "
+            f"required is {wrong['required']}"
+        )
     if process := document.get("process"):
         out.print(
             f"over several iterations, the first {process['tokens']} tokens: "
