@@ -31,7 +31,9 @@ NAMES = [*BY_NAME]
 SEVERAL = {row["method"] for row in ROWS if row["change"]}
 """The methods with more than one version."""
 
-EVERYTHING = f"{len(ROWS)} rows, {len({row['engine'] for row in ROWS})} engines."
+EVERYTHING = (
+    f"{len(ROWS)} rows, {len({*(row['engine'] for row in ROWS), *speculations()})} engines."
+)
 
 SITE = HOUSE / "site"
 PAGE = SITE / "engines" / "index.html"
