@@ -108,7 +108,11 @@ def _history(
     texts = [each for each in read if isinstance(each, judging.SameFiles)]
     try:
         judged = judging.verdicts(package, method, texts, output, is_halved=is_halved, jobs=jobs)
-        told = dict(terminal.shown_progress(judged, len(texts), f"{package.name}:{method}"))
+        name = f"{package.name}:{method}"
+        told = {}
+        for digest, row in terminal.shown_progress(judged, len(texts), name):
+            told[digest] = row
+            echo(f"{name} {row['version']}: {row['outcome']}", err=True)
     except OSError as error:
         raise click.UsageError(f"cannot write to {str(output)!r}: {error.strerror}") from None
     return judging.document(package, method, read, told, source=source)
