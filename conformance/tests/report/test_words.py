@@ -150,7 +150,8 @@ def test_failures_of_one_distribution_are_one_group(decision: Make) -> None:
     batch = [
         decision(each, verdict="fail", distance=0.25) for each in ("batch.order", "batch.large")
     ]
-    assert [each.reason for each in words.groups(batch)] == ["case generic.v2.l1"] * 2
+    case = "case generic.v2.l1, distance 0.25"
+    assert [each.reason for each in words.groups(batch)] == [case] * 2
     assert words.failing([should, *wrong]) == "2 requirements fail"
     assert words.folded([should, *wrong, decision()]) == "1 pass"
 
