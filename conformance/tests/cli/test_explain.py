@@ -45,7 +45,11 @@ class Mine:
 
 
 def certificate(
-    counterexample: Any = BONUS, *, verdict: str = FAIL, detail: str = ""
+    counterexample: Any = BONUS,
+    *,
+    verdict: str = FAIL,
+    detail: str = "",
+    place: str = "./mine.py:Mine",
 ) -> dict[str, Any]:
     """Return a certificate with one requirement, as a campaign would write it."""
     distance = ONE / 4 if verdict == FAIL else ZERO
@@ -72,7 +76,7 @@ def certificate(
             "adapter": {
                 **vars(declaration(Mine())),
                 "dtypes": ["float32"],
-                "place": "./mine.py:Mine",
+                "place": place,
             },
             "known_failures": [],
         },
@@ -178,8 +182,9 @@ def test_a_failure_without_a_counterexample_is_told() -> None:
 
 
 def test_no_command_for_adapters_is_advised_for_a_server() -> None:
-    document = certificate(None, detail="its tokens are not drawn from the rows")
-    document["predicate"]["draftproof"]["adapter"]["place"] = "http://127.0.0.1:8000"
+    document = certificate(
+        None, detail="its tokens are not drawn from the rows", place="http://127.0.0.1:8000"
+    )
     assert json.loads(explained(document, "--json").stdout)["reason"] == (
         "the certificate has no counterexample: a server is judged by its tokens, not by its "
         "calls. law.lossless fails on generic.v2.l1: its tokens are not drawn from the rows"
