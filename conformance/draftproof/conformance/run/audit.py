@@ -131,21 +131,18 @@ def audit(tokens: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[
 def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
     """Return the verdict on speculation, and its reason, given the findings without speculation."""
     own, control = groups.get(True), groups.get(False)
-    if own is None or control is None:
-        only = own or control
-        if own is None:
-            if only is not None and only.alarm_after is not None:
-                return ALARM, "the tokens are not drawn from these rows, without speculation"
-            return UNDECIDED, "the log has no tokens with speculation, so it cannot show its faults"
-        if own.alarm_after is None:
-            return _without_alarm(own)
+    if own is None:
+        if control is not None and control.alarm_after is not None:
+            return ALARM, "the tokens are not drawn from these rows, without speculation"
+        return UNDECIDED, "the log has no tokens with speculation, so it cannot show its faults"
+    if own.alarm_after is None and (control is None or control.alarm_after is None):
+        return _without_alarm(own)
+    if control is None:
         return ALARM, (
             "the tokens are not drawn from these rows; whether speculation is the cause, a log "
             "without it beside this one shows"
         )
     if own.alarm_after is None:
-        if control.alarm_after is None:
-            return _without_alarm(own)
         return UNDECIDED, (
             "without speculation the tokens are not drawn from these rows: log the distribution "
             "that tokens are drawn from, after temperature and filters"
