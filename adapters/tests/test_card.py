@@ -171,8 +171,6 @@ def test_a_wrong_verifier_fails_the_step_of_correctness(
     assert step["figures"]["wrong"] == ["token from float32 logits, L 2, V 64"]
 
 
-# The other rows are poison, infinite numbers among it.
-@pytest.mark.filterwarnings("ignore:invalid value encountered", "ignore:overflow encountered")
 def test_a_kernel_that_reads_other_rows_fails_the_step_of_offsets(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
