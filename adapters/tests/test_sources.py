@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 
-from draftproof.adapters.engines.index import ListedRelease, archive, listed
+from draftproof.adapters.engines import sources
+from draftproof.adapters.engines.index import archive, listed
 from draftproof.adapters.engines.released import (
     MovedOn,
     Unavailable,
@@ -34,6 +35,7 @@ from draftproof.adapters.engines.sources import (
     installed,
     of_index,
 )
+from draftproof.conformance.evidence.traces import recording, trace, traced
 
 SAMPLER = """\
 from engine.heavy import Heavy
@@ -265,14 +267,32 @@ def test_releases_are_listed_by_day_without_what_was_yanked_or_is_of_one_night(
 
 
 def test_files_of_a_wheel_are_fetched_without_the_wheel(index: type[Index]) -> None:
-    found = of_index(listed("engine")[-1], "engine")
+    found = of_index("engine", "1.5", "engine")
     assert (found.version, ran(found)) == ("1.5", ("engine/rules.py", "engine/sampler.py"))
     assert not any(found.has(f"{each}/nothing.py") for each in ("engine", "other"))
     parts = [each.removeprefix("bytes=").split("-") for each in index.asked]
     assert sum(int(last) - int(first) + 1 for first, last in parts) < len(index.wheel) / 2
-    before = len(index.asked)
-    assert ran(of_index(listed("engine")[-1], "engine")) == found.members
-    assert len(index.asked) == before
+
+
+def test_a_release_of_an_index_is_asked_for_once(
+    index: type[Index], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = ran(of_index("engine", "1.5", "engine"))
+    index.takes_ranges = False
+    archive.cache_clear()
+    monkeypatch.setattr(sources, "listed", None)
+    again = of_index("engine", "1.5", "engine")
+    assert ran(again) == members
+    assert not again.has("engine/nothing.py")
+
+
+@pytest.mark.usefixtures("index")
+def test_what_was_fetched_is_traced_and_not_how() -> None:
+    with recording(), traced():
+        ran(of_index("engine", "1.5", "engine"))
+        found = trace()
+    assert not found.closed
+    assert {Path(file).name for file in found.files} >= {"rules.py", "sampler.py"}
 
 
 def test_an_index_that_cannot_be_read_is_told(
@@ -280,10 +300,11 @@ def test_an_index_that_cannot_be_read_is_told(
 ) -> None:
     index.takes_ranges = False
     with pytest.raises(UnfetchedRelease, match=r"cannot read .*1.5.whl by ranges: "):
-        of_index(listed("engine")[-1], "engine")
-    nowhere = ListedRelease("engine", "1.5", date(2026, 2, 1), "http://127.0.0.1:9/engine.whl")
+        of_index("engine", "1.5", "engine")
+    with pytest.raises(Unavailable, match=r"the index has no wheel of engine 1\.9"):
+        of_index("engine", "1.9", "engine")
     with pytest.raises(UnfetchedRelease, match=r"cannot read http://127.0.0.1:9/engine.whl by"):
-        of_index(nowhere, "engine")
+        archive("http://127.0.0.1:9/engine.whl")
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
     with pytest.raises(UnfetchedRelease, match=r"http://127.0.0.1:9/simple/engine/ lists no"):
         listed("engine")

@@ -40,12 +40,17 @@ class ListedRelease:
     address: str
 
 
+def project_page(project: str) -> str:
+    """Return the address at which the index lists the files of a project."""
+    return f"{os.environ.get('PIP_INDEX_URL') or INDEX}/{project}/"
+
+
 def listed(project: str) -> list[ListedRelease]:
     """Return the releases of a project that have wheels, the oldest first.
 
     What was yanked, and what is built every night, is left out. Raises `UnfetchedRelease`.
     """
-    address = f"{os.environ.get('PIP_INDEX_URL') or INDEX}/{project}/"
+    address = project_page(project)
     found: dict[str, ListedRelease] = {}
     for file in _listing(address):
         name, time = str(file["filename"]), file.get("upload-time")

@@ -19,7 +19,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from draftproof.adapters.engines.index import ListedRelease, listed
+from draftproof.adapters.engines.index import listed
 from draftproof.adapters.engines.released import MovedOn, Unavailable
 from draftproof.adapters.engines.sources import (
     Found,
@@ -652,7 +652,7 @@ def made(name: str) -> Any:
         raise AttributeError(f"there is no engine {name!r}")
     method = package.methods[told["method"]]
     if told["version"]:
-        release = of_index(_listed(package, told["version"]), package.package)
+        release = of_index(package.name, told["version"], package.package)
     else:
         release = package.found(told["source"] or "")
     called = f"{package.name} {release.version}"
@@ -666,10 +666,3 @@ def made(name: str) -> Any:
     except MovedOn as error:
         own = f"{package.name}:{told['method']}"
         raise MovedOn(f"{called}: {error}. {own} judges {method.versions}") from error
-
-
-def _listed(package: EnginePackage, version: str) -> ListedRelease:
-    for each in listed(package.name):
-        if each.version == version:
-            return each
-    raise Unavailable(f"the index has no wheel of {package.name} {version}")

@@ -29,6 +29,7 @@ from typing import Any, Protocol
 from urllib.request import urlopen
 
 from draftproof.conformance.adapter import Unfetched
+from draftproof.conformance.evidence.traces import untraced
 
 HOST = "https://raw.githubusercontent.com"
 """Where the files of repositories are."""
@@ -222,11 +223,14 @@ def cache() -> Path:
 
 
 def kept(name: str, told: Sequence[str], fetch: Callable[[Path], None]) -> Path:
-    """Return the folder of what was fetched once; it appears whole or not at all."""
+    """Return the folder of what was fetched once; it appears whole or not at all.
+
+    What a program does with the files is traced, and not how they were brought here.
+    """
     folder = cache() / f"{name}-{sha256(chr(10).join(told).encode()).hexdigest()[:16]}"
     if not folder.is_dir():
         folder.parent.mkdir(parents=True, exist_ok=True)
-        with TemporaryDirectory(dir=folder.parent) as other:
+        with untraced(), TemporaryDirectory(dir=folder.parent) as other:
             made = Path(other) / name
             made.mkdir()
             fetch(made)

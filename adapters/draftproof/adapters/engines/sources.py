@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import importlib.util
+import json
 import re
 import shutil
 import subprocess
@@ -21,8 +22,9 @@ from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from draftproof.adapters.engines.index import ListedRelease, archive
+from draftproof.adapters.engines.index import archive, listed, project_page
 from draftproof.adapters.engines.released import Unavailable, UnfetchedRelease, kept, module_in
+from draftproof.conformance.evidence.traces import untraced
 
 BELOW = ("", "src", "python")
 """The folders of a checkout that a package may be in."""
@@ -121,35 +123,48 @@ def at_commit(path: Path, package: str, commit: str) -> Found:
     return Found(f"{_written(root, package)} (commit {whole[:12]})", root)
 
 
-def of_index(release: ListedRelease, package: str) -> Found:
-    """Return the package in a wheel of an index, whose files are fetched as they are asked for.
+def of_index(project: str, version: str, package: str) -> Found:
+    """Return the package in a wheel of the index, whose files are fetched as they are asked for.
 
-    Raises `UnfetchedRelease`.
+    The index and the wheel's table are asked once, and what they said is kept. Raises `Unavailable`
+    if the index has no such wheel, and `UnfetchedRelease`.
     """
 
     def fetched(place: Path) -> None:
         """Make the folders of the package: its files are found by name."""
-        for name in archive(release.address).namelist():
-            if name.startswith(f"{package}/") and name.endswith(".py"):
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
+        release = next((each for each in listed(project) if each.version == version), None)
+        if release is None:
+            raise Unavailable(f"the index has no wheel of {project} {version}")
+        own = [
+            name
+            for name in archive(release.address).namelist()
+            if name.startswith(f"{package}/") and name.endswith(".py")
+        ]
+        for name in own:
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / _TABLE).write_text(json.dumps({"address": release.address, "members": own}))
 
-    root = kept(f"{release.project}-{release.version}-files", [release.address], fetched)
+    root = kept(f"{project}-{version}-files", [project_page(project)], fetched)
+    table = json.loads((root / _TABLE).read_bytes())
+    members = frozenset(table["members"])
 
     def fetch(member: str) -> None:
-        if (root / member).exists() or not (root / member).parent.is_dir():
+        if member not in members or (root / member).exists():
             return
-        wheel = archive(release.address)
-        if member in wheel.NameToInfo:
+        with untraced(), TemporaryDirectory(dir=root) as other:
             try:
-                content = wheel.read(member)
+                content = archive(table["address"]).read(member)
             except (OSError, zipfile.BadZipFile) as error:
                 raise UnfetchedRelease(f"cannot fetch {member}: {error!r}") from error
-            with TemporaryDirectory(dir=root) as other:
-                part = Path(other) / "part"
-                part.write_bytes(content)
-                part.replace(root / member)
+            part = Path(other) / "part"
+            part.write_bytes(content)
+            part.replace(root / member)
 
-    return Found(release.version, root, fetch)
+    return Found(version, root, fetch)
+
+
+_TABLE = "wheel.json"
+"""The file beside a package of the index: the wheel's address, and the names of its files."""
 
 
 def commits(path: Path, members: Collection[str], *, since: str) -> list[tuple[str, str, str]]:

@@ -179,8 +179,10 @@ def _judged(row: MatrixRow, folder: Path) -> JudgedRow:
         return JudgedRow(row, outcome=CANNOT_RUN, reason=row.missing)
     if row.unfetched:
         return JudgedRow(row, outcome=UNFETCHED, reason=row.unfetched)
-    run = _certified(row, folder, "--resume")
-    if run.returncode == _MALFORMED:
+    # A run that resumes asks no store for the row as a whole.
+    resumed = ["--resume"] if folder.exists() else []
+    run = _certified(row, folder, *resumed)
+    if run.returncode == _MALFORMED and resumed:
         # What lies there is of another version, suite or machine.
         run = _certified(row, folder)
     made = sorted(folder.glob("*.json"))
