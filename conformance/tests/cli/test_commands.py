@@ -557,6 +557,8 @@ def blank(drafts, instance, chance): return Emission(0, (), Blank())
 def long(drafts, instance, chance): return Emission(0, (), "x\\n" * 10_000)
 def elsewhere(drafts, instance, chance): return Emission(3, (), 0)
 def whole(drafts, instance, chance): return Emission(0, (0,) * 9, 0)
+def tosses(drafts, instance, chance): return chance.coin(2)
+def floats(drafts, instance, chance): return chance.coin(0.5)
 def right(drafts, instance, chance): return token(drafts, instance, chance)
 """
 
@@ -571,7 +573,7 @@ def right(drafts, instance, chance): return token(drafts, instance, chance)
         ("number", 2, "./mine.py:number is int: an algorithm is a function"),
         ("few", 2, "takes other arguments than verify(drafts, instance, chance): too many"),
         ("quits", 3, "./mine.py:quits raised SystemExit: 0"),
-        ("divides", 3, "./mine.py:divides raised ZeroDivisionError: division by zero"),
+        ("divides", 3, "./mine.py:divides raised ZeroDivisionError: division by zero (line 23)"),
         ("mute", 3, "mine.py:mute raised Mute: its message cannot be had: __str__ raised Mute"),
         ("odd", 3, "mine.py:odd raised Odd: its message cannot be had: __str__ raised TypeError"),
         ("deep", 3, "./mine.py:deep raised RecursionError: maximum recursion depth"),
@@ -585,6 +587,8 @@ def right(drafts, instance, chance): return token(drafts, instance, chance)
         ("long", 3, "x..., not in 0..1"),
         ("elsewhere", 3, "./mine.py:elsewhere returned the path 3, not in 0..0"),
         ("whole", 3, "not a tuple of at most 2"),
+        ("tosses", 3, "mine.py:tosses: a coin's probability must lie in 0..1, got 2 (line 37)"),
+        ("floats", 3, "got the float 0.5: write it as a fraction (line 38)"),
         ("right", 0, ""),
     ],
 )

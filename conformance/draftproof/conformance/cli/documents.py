@@ -8,6 +8,7 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -116,7 +117,8 @@ def usage_errors(*kinds: type[Exception]) -> Iterator[None]:
 def errors_of(algorithm: str) -> Iterator[None]:
     """Turn errors of an algorithm's name or input into usage errors, and exit with 3 for its own.
 
-    What a reference algorithm raises is a defect, and is raised.
+    An error of the user's own file is told with its line. What a reference algorithm raises is a
+    defect, and is raised.
     """
     from draftproof.conformance.protocol.adapter import AdapterFailed, UnknownAdapter
     from draftproof.conformance.protocol.raising import told_of
@@ -126,13 +128,22 @@ def errors_of(algorithm: str) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, UnknownAdapter) as error:
+        if line := _line_of(algorithm, error):
+            stop(f"{algorithm}: {error}{line}", 3)
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        stop(str(error), 3)
+        stop(f"{error}{_line_of(algorithm, error.__cause__ or error)}", 3)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        stop(f"{algorithm} raised {told_of(error)}", 3)
+        stop(f"{algorithm} raised {told_of(error)}{_line_of(algorithm, error)}", 3)
+
+
+def _line_of(algorithm: str, error: BaseException) -> str:
+    """Return the line of the file of "./file.py:function" that raised, empty if none did."""
+    own = Path(algorithm.rpartition(":")[0]).resolve()
+    lines = [each for each in extract_tb(error.__traceback__) if Path(each.filename) == own]
+    return f" (line {lines[-1].lineno})" if lines else ""
 
 
 @contextmanager

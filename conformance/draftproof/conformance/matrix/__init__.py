@@ -1,17 +1,14 @@
 """Conformance matrix: verdicts on released verifiers, version by version.
 
 A row is a version of an implementation, for one algorithm. `certify` judges every row, like any
-adapter, in a separate process: engines are imported without some of their parts, and one engine may
-need a part that another engine leaves out. The figures of a row come from its certificate.
+adapter, in a process of its own: engines are imported without some of their parts, and one engine
+may need a part that another engine leaves out. The figures of a row come from its certificate.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 import tomllib
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,6 +20,7 @@ from typing import Any
 from draftproof.conformance.evidence.certificate import CONCLUSIONS, read_certificate
 from draftproof.conformance.evidence.grade import graded
 from draftproof.conformance.evidence.records import EvidenceError
+from draftproof.conformance.matrix.forks import Ended, Forks, forks
 from draftproof.conformance.protocol.packages import interpreting
 from draftproof.conformance.requirements.finding import (
     CANNOT_RUN,
@@ -164,8 +162,10 @@ def judged(rows: Sequence[MatrixRow], folder: Path, *, jobs: int = 1) -> Iterato
     if the evidence cannot be written.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    with ThreadPoolExecutor(jobs) as pool:
-        waiting = [pool.submit(_judged, row, folder / row.name) for row in rows]
+    # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
+    own = {"OMP_NUM_THREADS": "1", **interpreting()}
+    with forks(jobs, own) as commands, ThreadPoolExecutor(jobs) as pool:
+        waiting = [pool.submit(_judged, commands, row, folder / row.name) for row in rows]
         try:
             for done in as_completed(waiting):
                 yield done.result()
@@ -174,54 +174,52 @@ def judged(rows: Sequence[MatrixRow], folder: Path, *, jobs: int = 1) -> Iterato
                 each.cancel()
 
 
-def _judged(row: MatrixRow, folder: Path) -> JudgedRow:
+def _judged(commands: Forks, row: MatrixRow, folder: Path) -> JudgedRow:
     if row.missing:
         return JudgedRow(row, outcome=CANNOT_RUN, reason=row.missing)
     if row.unfetched:
         return JudgedRow(row, outcome=UNFETCHED, reason=row.unfetched)
     # A run that resumes asks no store for the row as a whole.
     resumed = ["--resume"] if folder.exists() else []
-    run = _certified(row, folder, *resumed)
-    if run.returncode == _MALFORMED and resumed:
+    run = _certified(commands, row, folder, *resumed)
+    if run.code == _MALFORMED and resumed:
         # What lies there is of another version, suite or machine.
-        run = _certified(row, folder)
+        run = _certified(commands, row, folder)
     made = sorted(folder.glob("*.json"))
-    has_run = run.returncode != _MALFORMED and _errors(run) == []
+    has_run = run.code != _MALFORMED and _errors(run) == []
     if not has_run or not made:
         return JudgedRow(row, outcome=_outcome(run), reason=_reason(run.stderr))
     try:
         certificate = read_certificate(made[0])
     except EvidenceError as error:
         return JudgedRow(row, outcome=_UNDECIDED, reason=str(error))
-    if run.returncode == _UNJUDGED:
+    if run.code == _UNJUDGED:
         return JudgedRow(row, outcome=_UNDECIDED, reason=_error_in(certificate))
     return JudgedRow(row, certificate)
 
 
-def _certified(row: MatrixRow, folder: Path, *options: str) -> subprocess.CompletedProcess[str]:
-    command = [
-        *(sys.executable, "-c", "from draftproof.conformance.cli import main; main()"),
-        *("certify", "--mode", row.mode, "--seed", str(SEED)),
-        *("--output", str(folder), "--json", *options),
-        *(f"--case={pattern}" for pattern in row.cases),
-        *(f"--lane={lane}" for lane in row.lanes),
-        # A name is no option, whatever it begins with.
-        *("--", row.adapter),
-    ]
-    # Rows are judged side by side; kernels are interpreted where there is no GPU for them.
-    own = {"OMP_NUM_THREADS": "1", **interpreting()}
-    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **own})  # noqa: S603  # ours
+def _certified(commands: Forks, row: MatrixRow, folder: Path, *options: str) -> Ended:
+    return commands.run(
+        [
+            *("certify", "--mode", row.mode, "--seed", str(SEED)),
+            *("--output", str(folder), "--json", *options),
+            *(f"--case={pattern}" for pattern in row.cases),
+            *(f"--lane={lane}" for lane in row.lanes),
+            # A name is no option, whatever it begins with.
+            *("--", row.adapter),
+        ]
+    )
 
 
-def _outcome(run: subprocess.CompletedProcess[str]) -> str:
+def _outcome(run: Ended) -> str:
     """Return the kind of outcome of a row that did not run; a crash prints no document."""
-    if run.returncode == _MALFORMED:
+    if run.code == _MALFORMED:
         return _UNDECIDED
     errors = _errors(run)
     return str(errors[0]["state"]) if errors else CANNOT_RUN
 
 
-def _errors(run: subprocess.CompletedProcess[str]) -> list[dict[str, Any]] | None:
+def _errors(run: Ended) -> list[dict[str, Any]] | None:
     """Return the adapters that could not run, as printed; None if the command crashed."""
     try:
         errors: list[dict[str, Any]] = json.loads(run.stdout)["errors"]
