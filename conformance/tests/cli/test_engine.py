@@ -77,7 +77,9 @@ def test_a_server_is_judged_beside_one_that_does_not_draft(
             *("--tokens-at-most", "16000"),
         )
     assert code == 1
-    assert "; its tokens without speculation differ" in " ".join(told.split()), told
+    said = " ".join(told.split())
+    assert "; with and without speculation, its tokens differ" in said, told
+    assert "Likely cause Its tokens do not show which step is wrong. Judge its verifier" in said
 
 
 def test_a_server_with_filters_of_its_own_is_undecided(checkpoint: Path, tmp_path: Path) -> None:

@@ -357,13 +357,15 @@ def _named(dimension: str, at: int) -> str:
 def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the known faults that behave like a failed adapter, with a check to make for each.
 
-    Nothing is yielded for an adapter that does not fail, and for an engine: its failed requirements
-    say what its tokens look like.
+    Nothing is yielded for an adapter that does not fail. For an engine, of which only tokens are
+    known, the next step is.
     """
     told = found.get("likeness")
     if told is None:
-        if found["verdict"] == "does not conform" and not is_engine(found.get("adapter", {})):
-            yield "Unknown: no failing case has a computed distribution to compare."
+        if found["verdict"] == "does not conform":
+            decided = found.get("failures", found.get("requirements", ()))
+            is_whole = any(each["id"].startswith("engine.") for each in decided)
+            yield _NEXT_FOR_ENGINES if is_whole else _NOTHING_TO_COMPARE
         return
     count, matches = len(told["cases"]), told["matches"]
     cases = f"{count} case{'s' if count != 1 else ''}"
@@ -382,6 +384,12 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     if left := told["left_out"]:
         yield f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'} not compared."
 
+
+_NOTHING_TO_COMPARE = "Unknown: no failing case has a computed distribution to compare."
+_NEXT_FOR_ENGINES = (
+    "Its tokens do not show which step is wrong. Judge its verifier alone, whose distribution can "
+    "be computed: `draftproof certify ENGINE`, or an adapter."
+)
 
 _MATCHES = 3
 """Maximum number of faults and threads to name."""

@@ -424,7 +424,7 @@ def _decided(
     if failed and (campaign.vouched or _is_outside(campaign, own, control)):
         verdict, detail = FAIL, _told(own) + ("; without speculation, too" if also else "")
     elif apart:
-        verdict, detail = FAIL, f"{_told(own)}; its tokens without speculation differ"
+        verdict, detail = FAIL, f"{_told(own)}; with and without speculation, its tokens differ"
     elif failed or also:
         detail = f"filters unknown: {_told(own)}, {_why(control, also)}"
     elif counted.bound <= BIAS:
