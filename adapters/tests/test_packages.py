@@ -11,6 +11,7 @@ import pytest
 
 from draftproof.adapters import engines
 from draftproof.adapters.engines import packages as known
+from draftproof.adapters.engines import sources
 from draftproof.adapters.engines.index import ListedRelease
 from draftproof.adapters.engines.packages import PACKAGES, EngineMethod, EnginePackage
 from draftproof.adapters.engines.released import MovedOn, Unavailable, Wheel
@@ -159,26 +160,45 @@ def test_the_past_of_an_index_begins_with_a_day(monkeypatch: pytest.MonkeyPatch)
     assert [(each.version, each.day, each.adapter) for each in past] == [
         (f"0.{n}", f"2026-0{n}-01", f"draftproof.adapters.engines:vllm/v1==0.{n}") for n in (2, 3)
     ]
+    monkeypatch.setattr(sources, "listed", lambda _: releases)
     with pytest.raises(Unavailable, match=r"the index has no wheel of vllm 7\.0"):
         getattr(engines, "vllm/v1==7.0")
 
 
+def commit(here: Path, *messages: str) -> None:
+    """Commit everything in a checkout, and then nothing, with a message each."""
+    own = ["git", "-C", str(here), "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*own, "init", "-q"], check=True)
+    subprocess.run([*own, "add", "-A"], check=True)
+    for message in messages:
+        subprocess.run([*own, "commit", "-q", "--allow-empty", "-m", message], check=True)
+
+
 def test_the_past_of_a_checkout_is_what_touched_the_method(tmp_path: Path) -> None:
     here = checkout(tmp_path)
-    own = ["git", "-C", str(here), "-c", "user.name=a", "-c", "user.email=a@b.c"]
-    for command in (
-        ["init", "-q"],
-        ["add", "-A"],
-        ["commit", "-qm", "A rule"],
-        ["commit", "-q", "--allow-empty", "-m", "Nothing"],
-    ):
-        subprocess.run([*own, *command], check=True)
+    commit(here, "A rule", "Nothing")
     (past,) = PACKAGES["transformers"].past("token", since=date(2026, 1, 1), source=str(here))
     assert past.said == "A rule"
-    place, _, commit = past.adapter.rpartition("#")
+    place, _, whole = past.adapter.rpartition("#")
     assert place == f"draftproof.adapters.engines:transformers/token@{here}"
-    assert commit.startswith(past.version)
+    assert whole.startswith(past.version)
     assert past.version in getattr(engines, past.adapter.partition(":")[2]).version
+
+
+def test_a_file_that_the_method_has_left_is_of_its_past(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def used(_: EngineMethod, release: sources.Found) -> None:
+        release.file_of("transformers.generation.coins")
+
+    monkeypatch.setattr(EngineMethod, "adapter", used)
+    here = checkout(tmp_path)
+    coins = here / "src" / "transformers" / "generation" / "coins.py"
+    for message, text in (("A rule", "1"), ("Other coins", "2"), ("Its own coins", None)):
+        coins.unlink() if text is None else coins.write_text(text)
+        commit(here, message, "Nothing")
+    past = PACKAGES["transformers"].past("token", since=date(2026, 1, 1), source=str(here))
+    assert [each.said for each in past] == ["A rule", "Other coins", "Its own coins"]
 
 
 @pytest.mark.parametrize("package", PACKAGES.values(), ids=lambda package: package.name)

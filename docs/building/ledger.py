@@ -57,7 +57,9 @@ def pages() -> Mapping[str, str]:
 
 
 def _of(verdict: Verdict) -> list[Claim]:
-    return [claim for claim in CLAIMS.values() if VERDICTS[claim.id] is verdict]
+    """Return the claims of a verdict, the shortest first: a reader begins there."""
+    found = [claim for claim in CLAIMS.values() if VERDICTS[claim.id] is verdict]
+    return sorted(found, key=lambda claim: len(claim.statement))
 
 
 # --- what claims can be chosen by -----------------------------------------------------------------

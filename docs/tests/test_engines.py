@@ -294,6 +294,7 @@ def status_of(page: str) -> str:
         ("?algorithm=spechub", ["speculative-decoding-ot-spechub@7d592b7"]),
         ("?text=DIMENSIONS%20gpt", ["gpt-fast@6ecad9b"]),
         ("?text=no+row+says+xyzzy", []),
+        ("?text=26.0rc1", []),
         ("?engine=OpenVINO+GenAI", []),
     ],
 )

@@ -51,6 +51,15 @@
     show();
   }
 
+  // A version is found from its beginning: 0.33 is no part of 1.0.33.
+  function has(text, word) {
+    if (!/^\d/.test(word)) return text.includes(word);
+    for (let at = text.indexOf(word); at >= 0; at = text.indexOf(word, at + 1)) {
+      if (!at || !/[\w.]/.test(text[at - 1])) return true;
+    }
+    return false;
+  }
+
   function show() {
     const asked = new FormData(form);
     const states = asked.getAll("state");
@@ -59,7 +68,7 @@
       (!states.length || states.includes(row.dataset.state)) &&
       ["engine", "algorithm"].every((name) => !asked.get(name) || asked.get(name) === row.dataset[name]) &&
       (!asked.get("lane") || row.dataset.lane.split(" ").includes(asked.get("lane"))) &&
-      words.every((word) => searched.get(row).includes(word));
+      words.every((word) => has(searched.get(row), word));
 
     for (const row of rows) row.hidden = !matches(row);
     const shown = rows.filter((row) => !row.hidden);
@@ -74,7 +83,7 @@
         !isAboutVerifiers &&
         (!states.length || states.includes(way.dataset.state)) &&
         (!asked.get("engine") || asked.get("engine") === way.dataset.whole) &&
-        words.every((word) => searched.get(way).includes(word))
+        words.every((word) => has(searched.get(way), word))
       );
     }
     for (const build of document.querySelectorAll("[data-build]")) {

@@ -42,6 +42,7 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
     "ot_rrs_without_replacement_cool": (*_TREES, "RRS_wo_replacement", 0.5),
     "ot_spechub": (*_TREES, "spechub"),
     "deepspec_verify": ("deepspec", "VerifyDraftTokens"),
+    "tensorrt_llm_rejection": ("tensorrt_llm", "RejectionSampling"),
     "medusa_typical": ("medusa", "MedusaEvaluatePosterior"),
     "sequoia_verify": ("sequoia", "Verify", "SpecTree"),
     "sequoia_specinfer": ("sequoia", "Verify", "SpecInferTree"),

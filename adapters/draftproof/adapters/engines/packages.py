@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date
 from importlib import import_module
@@ -118,7 +119,8 @@ class EnginePackage:
     def past(self, method: str, *, since: date, source: str = "") -> list[PastVersion]:
         """Return the releases, or the commits of a checkout that touched the files of a method.
 
-        They begin with `since`, the oldest is first. Raises `Unavailable`.
+        They begin with `since`, the oldest is first. Files that the method used in the oldest of
+        them count, even if it has left them since. Raises `Unavailable`.
         """
         if not source:
             return [
@@ -130,9 +132,15 @@ class EnginePackage:
             ]
         path = Path(source).expanduser().resolve()
         used = _used(self.methods[method], self.found(source))
+        found = commits(path, used, since=str(since))
+        # The oldest may have the package in another folder, or not at all.
+        with suppress(Unavailable, IndexError):
+            oldest = at_commit(path, self.package, found[0][0])
+            used = [*dict.fromkeys([*used, *_used(self.methods[method], oldest)])]
+            found = commits(path, used, since=str(since))
         return [
             PastVersion(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))
-            for whole, day, said in commits(path, used, since=str(since))
+            for whole, day, said in found
         ]
 
     def used(self, source: str) -> list[str]:

@@ -673,5 +673,7 @@ def _state(error: BaseException) -> str:
 
 
 def _failed(name: str, reason: str, state: str = CANNOT_RUN) -> _Judged:
-    echo(f"Error: {name} could not run: {reason}", err=True)
+    # An error of loading begins with the name.
+    told = reason if reason.startswith(name) else f"{name} could not run: {reason}"
+    echo(f"Error: {told}", err=True)
     return _Judged(3, error=reason, state=state)

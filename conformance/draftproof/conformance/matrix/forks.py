@@ -54,7 +54,10 @@ class Forks:
             code = _answered(process, {"arguments": [*arguments], "files": [*map(str, files)]})
             return Ended(code, *(file.read_text(errors="replace") for file in files))
         finally:
-            self.free.put(process if process.poll() is None else _started(self.environment))
+            if process.poll() is not None:
+                _close(process)
+                process = _started(self.environment)
+            self.free.put(process)
 
 
 @contextmanager
@@ -68,8 +71,7 @@ def forks(number: int, environment: Mapping[str, str]) -> Iterator[Forks]:
             yield Forks(environment, Path(folder), free)
     finally:
         while not free.empty():
-            with free.get():
-                """Its input is closed, and it ends."""
+            _close(free.get())
 
 
 def _started(environment: Mapping[str, str]) -> subprocess.Popen[str]:
@@ -80,6 +82,12 @@ def _started(environment: Mapping[str, str]) -> subprocess.Popen[str]:
         text=True,
         env={**os.environ, **environment},
     )
+
+
+def _close(process: subprocess.Popen[str]) -> None:
+    """End a process: its input ends."""
+    with suppress(BrokenPipeError), process:
+        pass
 
 
 def _answered(process: subprocess.Popen[str], asked: Mapping[str, object]) -> int:
