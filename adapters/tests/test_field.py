@@ -20,6 +20,8 @@ FIELD: list[dict[str, Any]] = tomllib.loads(
 ROWS = read_rows((Path(engines.__file__).parent / "rows.toml").read_bytes(), "rows.toml")
 WHOLE: dict[str, Any] = json.loads((HOUSE / "whole" / "record.json").read_text(encoding="utf-8"))
 
+OPTIONAL = ("rows", "whole", "unjudged")
+
 RULES = {*ALGORITHMS, "agreement", "greedy", "lossy", "none", "other"}
 
 
@@ -31,12 +33,19 @@ def test_there_are_fifty_and_more_each_once() -> None:
 
 def test_every_entry_has_a_rule_a_source_a_date_and_a_sentence() -> None:
     for each in FIELD:
-        assert {*each} - {"rows", "whole"} == {"name", "source", "rule", "read", "by", "says"}
+        assert {*each} - {*OPTIONAL} == {"name", "source", "rule", "read", "by", "says"}
         assert each["rule"] in RULES, each["name"]
         assert each["by"] in {"run", "reading", "thread", "name"}, each["name"]
         assert urlparse(each["source"]).scheme == "https", each["name"]
         assert date.fromisoformat(each["read"]) > date(2026, 1, 1), each["name"]
         assert each["says"].endswith("."), each["name"]
+
+
+def test_what_keeps_an_implementation_from_being_judged_is_a_sentence() -> None:
+    for each in FIELD:
+        if "unjudged" in each:
+            assert each["unjudged"].endswith("."), each["name"]
+            assert not {"rows", "whole"} & {*each}, each["name"]
 
 
 def test_every_row_of_the_matrix_is_of_an_implementation_of_the_field() -> None:

@@ -75,6 +75,7 @@ def pages() -> Mapping[str, str]:
 
 def _entry(each: Mapping[str, Any], verdicts: Mapping[str, str]) -> Entry:
     rule = each["rule"]
+    reason = f" *Not judged:* {each['unjudged']}" if "unjudged" in each else ""
     facts = [
         *([f"[{ALGORITHMS[rule].title}](#algorithm.{rule})"] if rule in ALGORITHMS else ()),
         *(verdicts[name] for name in _names(each)),
@@ -85,7 +86,7 @@ def _entry(each: Mapping[str, Any], verdicts: Mapping[str, str]) -> Entry:
         id=rule if rule in ALGORITHMS else RULES[rule],
         standing=BY[each["by"]],
         anchor="field." + re.sub(r"[^\w.-]+", "-", slug(each["name"])).strip("-"),
-        text=f"{each['says']}\n\n{' · '.join(facts)}",
+        text=f"{each['says']}{reason}\n\n{' · '.join(facts)}",
         values={"rule": (rule,), "known": (each["by"],)},
     )
 
