@@ -55,6 +55,21 @@ _MAKERS: dict[str, tuple[Any, ...]] = {
     "transformers_prompt_lookup": (*_TEXTS, "PromptLookupCandidateGenerator"),
     "transformers_universal": (*_TEXTS, "UniversalSpeculativeDecodingGenerator"),
     "transformers_single_position": (*_TEXTS, "SinglePositionMultiTokenCandidateGenerator"),
+    "hydra_typical": ("hydra", "HydraEvaluatePosterior"),
+    "recurrent_drafter_path": ("recurrent_drafter", "AcceptCandidateTokens", 1),
+    "recurrent_drafter_beam": ("recurrent_drafter", "AcceptCandidateTokens", 4),
+    "lightllm_mtp": ("lightllm", "MtpVerify"),
+    "layerskip_single_step": ("layerskip", "SingleStepSpeculation"),
+    "rest_posterior": ("rest", "Posterior", "evaluations"),
+    "rest_chat": ("rest", "Posterior", "chat"),
+    "hsd_token": ("hsd", "Chain", "token"),
+    "hsd_block": ("hsd", "Chain", "block"),
+    "hsd_hierarchical": ("hsd", "Chain", "hierarchical"),
+    "hsd_tree": ("hsd", "Tree"),
+    "sglang_jax_chain": ("sglang_jax", "Chain"),
+    "feifeibear_google": ("feifeibear", "SpeculativeSampling", "google"),
+    "feifeibear_deepmind": ("feifeibear", "SpeculativeSampling", "deepmind"),
+    "lucidrains_decoding": ("lucidrains", "SpeculativeDecoding"),
 }
 """The adapters: the module, the class, and what it is made with."""
 
