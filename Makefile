@@ -25,7 +25,7 @@ nightly: .venv/test docs ## run and time all tests, repeat numerical tests with 
 
 versions: .venv-versions/ready ## test kernels and the exact lane with the torch and Triton that engines pin
 	$(VERSIONS)/python -m pytest adapters/tests/test_kernels.py conformance/tests/lanes/exact \
-		-m "not nightly" -k "not compiles"
+		-m "not nightly" -k "not compiles" -W "ignore:Conversion of an array with ndim:DeprecationWarning"
 	TRITON_INTERPRET=1 $(VERSIONS)/draftproof certify --mode quick \
 		torch-token torch-block torch-multipath-block triton-token triton-block triton-multipath-block
 
@@ -113,7 +113,7 @@ VERSIONS := .venv-versions/bin
 	@$(PYTHON312) -c 'import sys; sys.exit(sys.version_info[:2] != (3, 12))' 2> /dev/null || \
 		{ echo 'make versions needs Python 3.12: make versions PYTHON312=/path/to/python3.12'; exit 1; }
 	$(PYTHON312) -m venv .venv-versions
-	grep -vE '^(torch|triton)==' constraints.txt | cat - versions.txt > .venv-versions/constraints.txt
+	grep -vE '^(numpy|torch|triton)==' constraints.txt | cat - versions.txt > .venv-versions/constraints.txt
 	$(VERSIONS)/pip install --quiet --upgrade --constraint .venv-versions/constraints.txt pip
 	$(VERSIONS)/pip install --quiet --constraint .venv-versions/constraints.txt \
 		--editable '.[triton,checkpoint,prove,search,report]' --group test

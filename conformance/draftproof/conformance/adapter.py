@@ -1,5 +1,6 @@
 """The types of the protocols of verifiers and engines, as adapters import them."""
 
+from draftproof.conformance.evidence.traces import untraced
 from draftproof.conformance.lanes.engine.asking import Answer, Engine, Generation, SamplingParams
 from draftproof.conformance.protocol.adapter import (
     DTYPES,
@@ -35,4 +36,5 @@ __all__ = [
     "TextRequest",
     "Unfetched",
     "declaration",
+    "untraced",
 ]

@@ -37,7 +37,7 @@ _FUNCTIONS = {
 """The functions by the papers that they follow, each with the module in which it drafts."""
 
 
-class SpeculativeSampling(OneRequest):
+class OneRound(OneRequest):
     """The first round of one of its functions, at temperature 1 and without top-k and top-p.
 
     Its models are doubles that say the request's rows, and its `sample` says the request's drafts
@@ -78,12 +78,14 @@ class SpeculativeSampling(OneRequest):
 
         self._drafter.sample = sampled  # type: ignore[attr-defined]
         # The token before the draft, whatever it is, then what one round writes.
-        text = self._function(torch.tensor([[1]]), _Model(q), _Model(p), 1, gamma=len(path))
+        text = self._function(
+            torch.tensor([[1]]), _CachedModel(q), _CachedModel(p), 1, gamma=len(path)
+        )
         emitted = text[0, 1:] - 1
         return followed(request, emitted, len(emitted) - 1)
 
 
-class _Model:
+class _CachedModel:
     """A model that says rows [1, n, V] one after the other, with a cache as long as its text."""
 
     device = "cpu"

@@ -43,7 +43,7 @@ _MODES: dict[str, dict[str, bool]] = {
 """How each rule is asked for, as `_assisted_decoding` does."""
 
 
-class Chain(OneRequest):
+class HierarchicalSampling(OneRequest):
     """`_speculative_sampling` with one of its rules, and with a text that nothing ends.
 
     The function is taken out of its module, which is a whole fork of transformers. It takes one
@@ -80,7 +80,7 @@ class Chain(OneRequest):
         return followed(request, emitted[0], int(accepted))
 
 
-class Tree(OneTree):
+class HierarchicalPosterior(OneTree):
     """`evaluate_posterior` with `hsd`; the last token is torch's own draw, as after it.
 
     Drafts count as certain: whatever distinct siblings were drafted, the law is that of drawing

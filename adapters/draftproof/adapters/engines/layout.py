@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -133,3 +133,17 @@ def read(request: Request, emitted: Tensor) -> Result:
         path=torch.zeros_like(count),
         next_token=emitted.gather(1, accepted.clamp(min=0)[:, None])[:, 0],
     )
+
+
+class Unpinned:
+    """The module torch, whose constructors pin no memory, which needs a GPU."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(torch, name)
+        if name not in ("arange", "full", "ones", "tensor", "zeros"):
+            return found
+
+        def unpinned(*values: object, **options: object) -> object:
+            return found(*values, **{k: v for k, v in options.items() if k != "pin_memory"})
+
+        return unpinned

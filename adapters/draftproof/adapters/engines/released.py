@@ -28,8 +28,7 @@ from types import ModuleType
 from typing import Any, Protocol
 from urllib.request import urlopen
 
-from draftproof.conformance.adapter import Unfetched
-from draftproof.conformance.evidence.traces import untraced
+from draftproof.conformance.adapter import Unfetched, untraced
 
 HOST = "https://raw.githubusercontent.com"
 """Where the files of repositories are."""

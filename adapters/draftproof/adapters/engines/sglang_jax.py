@@ -42,7 +42,7 @@ def _kept(
     return accept_index, predict, accept_lens
 
 
-class Chain:
+class VerifyRejectionSampling:
     """`_verify_rejection_sampling` at temperature 1, without top-k and top-p, on one device.
 
     Its coins are torch's, as large as those that it is given. The package beside its module is a

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 
 from draftproof.adapters.engines.index import archive, listed, project_page
 from draftproof.adapters.engines.released import Unavailable, UnfetchedRelease, kept, module_in
-from draftproof.conformance.evidence.traces import untraced
+from draftproof.conformance.adapter import untraced
 
 BELOW = ("", "src", "python")
 """The folders of a checkout that a package may be in."""

@@ -5,12 +5,17 @@ https://github.com/NVIDIA/TensorRT-LLM, at a commit: its wheels are on NVIDIA's 
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
-from torch import Tensor
 
-from draftproof.adapters.engines.layout import OneRequest, followed, logits_of, trusting
+from draftproof.adapters.engines.layout import (
+    OneRequest,
+    Unpinned,
+    followed,
+    logits_of,
+    trusting,
+)
 from draftproof.adapters.engines.released import Commit, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -27,7 +32,7 @@ TENSORRT_LLM = Commit(
 )
 
 
-class RejectionSampling(OneRequest):
+class TorchSampler(OneRequest):
     """`sample`, `get_rejected_indices` and `sample_rejected` at temperature 1.
 
     Rows and the bonus come from `sample`, and the rest of this method stands for
@@ -46,7 +51,7 @@ class RejectionSampling(OneRequest):
             releases=[TENSORRT_LLM],
             doubles={"tensorrt_llm.bindings.executor": None, "tensorrt_llm.sampling_params": None},
         )
-        self._module.torch = _Unpinned()  # type: ignore[attr-defined]
+        self._module.torch = Unpinned()  # type: ignore[attr-defined]
         self.files = files(__file__, TENSORRT_LLM)
 
     def verify(self, request: Request) -> Result:
@@ -67,14 +72,3 @@ class RejectionSampling(OneRequest):
                 [self._module.sample_rejected(draft_probs, target_probs, source, accepted)]
             )
         return followed(request, torch.cat((path[:accepted], last)), accepted)
-
-
-class _Unpinned:
-    """The module torch, which pins no memory."""
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(torch, name)
-
-    def tensor(self, values: Any, *, dtype: torch.dtype, pin_memory: bool) -> Tensor:  # noqa: ARG002  # see above
-        """Return a tensor in memory that is not pinned."""
-        return torch.tensor(values, dtype=dtype)

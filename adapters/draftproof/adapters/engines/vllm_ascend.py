@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import logging
 from types import SimpleNamespace
-from typing import Any, ClassVar
-
-import torch
+from typing import ClassVar
 
 from draftproof.adapters.engines import vllm
+from draftproof.adapters.engines.layout import Unpinned
 from draftproof.adapters.engines.released import Doubles, Release, Wheel, files, imported
 from draftproof.conformance.adapter import Request, Result
 
@@ -61,25 +60,11 @@ class AscendRejectionSample:
         self.version = release.version
         self.files = files(__file__, vllm.__file__, release, vllm.VLLM)
         self._takes_logits = vllm.takes_logits(self._sampler)
-        self._sampler.torch = _Unpinned()  # type: ignore[attr-defined]
+        self._sampler.torch = Unpinned()  # type: ignore[attr-defined]
 
     def verify(self, request: Request) -> Result:
         """Verify B rows with one path each."""
         return vllm.verified(request, self._sampler, self._ops, takes_logits=self._takes_logits)
-
-
-class _Unpinned:
-    """Torch, whose constructors pin no memory."""
-
-    def __getattr__(self, name: str) -> Any:
-        found = getattr(torch, name)
-        if name not in ("arange", "full", "ones", "tensor", "zeros"):
-            return found
-
-        def unpinned(*values: object, **options: object) -> object:
-            return found(*values, **{k: v for k, v in options.items() if k != "pin_memory"})
-
-        return unpinned
 
 
 def _doubles(*, block: bool) -> Doubles:

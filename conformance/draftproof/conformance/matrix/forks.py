@@ -19,8 +19,10 @@ from pathlib import Path
 from queue import SimpleQueue
 from tempfile import TemporaryDirectory
 
+_COMMANDS = "draftproof.conformance.cli"
+
 _SHARED = (
-    "draftproof.conformance.cli.judging",
+    f"{_COMMANDS}.judging",
     "draftproof.conformance.museum",
     "draftproof.conformance.run.campaign",
 )
@@ -121,12 +123,10 @@ def serve() -> None:
 
 def _become(arguments: Sequence[str], files: Sequence[str]) -> None:
     """Run the command line in this process, which ends with it."""
-    from draftproof.conformance.cli import main
-
     streams = (os.devnull, os.O_RDONLY), *((file, os.O_WRONLY | os.O_APPEND) for file in files)
     for number, (path, flags) in enumerate(streams):
         opened = os.open(path, flags)
         os.dup2(opened, number)
         os.close(opened)
     sys.argv = ["draftproof", *arguments]
-    main()
+    import_module(_COMMANDS).main()
