@@ -289,6 +289,7 @@ def status_of(page: str) -> str:
                 "medusa@0.1",
                 "gpt-fast@6ecad9b",
                 "aphrodite-v0-typical@0.6.5",
+                "hydra@3f39fbd",
             ],
         ),
         ("?algorithm=spechub", ["speculative-decoding-ot-spechub@7d592b7"]),
