@@ -147,7 +147,7 @@ class Noise:
 
 
 class Datastore:
-    """What stands for the retrieval: the same paths, until the iteration is over."""
+    """Stand-in for the retrieval: the same paths, until the iteration is over."""
 
     def __init__(self, paths: Paths) -> None:
         self._paths = paths

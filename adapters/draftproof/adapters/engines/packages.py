@@ -136,7 +136,7 @@ class EnginePackage:
         # The oldest may have the package in another folder, or not at all.
         with suppress(Unavailable, IndexError):
             oldest = at_commit(path, self.package, found[0][0])
-            used = [*dict.fromkeys([*used, *_used(self.methods[method], oldest)])]
+            used += _used(self.methods[method], oldest)
             found = commits(path, used, since=str(since))
         return [
             PastVersion(whole[:12], day, said, self.place(method, f"@{path}#{whole}"))

@@ -32,7 +32,7 @@ _STATIC = (
     *("enable_top_k", "enable_top_p", "speculative_num_draft_tokens", "speculative_num_steps"),
     *("threshold_acc", "threshold_single"),
 )
-"""What it is compiled for, as the function that calls it is."""
+"""Names of the arguments that it is compiled for, as the function that calls it is."""
 
 
 def _kept(

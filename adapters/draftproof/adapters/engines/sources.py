@@ -135,11 +135,7 @@ def of_index(project: str, version: str, package: str) -> Found:
         release = next((each for each in listed(project) if each.version == version), None)
         if release is None:
             raise Unavailable(f"the index has no wheel of {project} {version}")
-        own = [
-            name
-            for name in archive(release.address).namelist()
-            if name.startswith(f"{package}/") and name.endswith(".py")
-        ]
+        own = _files_in(archive(release.address), package)
         for name in own:
             (place / name).parent.mkdir(parents=True, exist_ok=True)
         (place / _TABLE).write_text(json.dumps({"address": release.address, "members": own}))
@@ -204,9 +200,8 @@ def _wheel(path: Path, package: str) -> Found:
 
     def fetched(place: Path) -> None:
         with zipfile.ZipFile(BytesIO(content)) as wheel:
-            for name in wheel.namelist():
-                if name.startswith(f"{package}/") and name.endswith(".py"):
-                    wheel.extract(name, place)
+            for name in _files_in(wheel, package):
+                wheel.extract(name, place)
         if not (place / package).is_dir():
             raise Unavailable(f"{str(path)!r} has no package {package!r}")
 
@@ -215,6 +210,12 @@ def _wheel(path: Path, package: str) -> Found:
     parts = path.name.split("-")
     version = parts[1] if len(parts) > 1 else "unknown version"
     return Found(version, kept(path.stem, [sha256(content).hexdigest()], fetched))
+
+
+def _files_in(wheel: zipfile.ZipFile, package: str) -> list[str]:
+    """Return the names of a package's Python files in a wheel."""
+    inside = (name for name in wheel.namelist() if name.startswith(f"{package}/"))
+    return [name for name in inside if name.endswith(".py")]
 
 
 _VERSION = re.compile(

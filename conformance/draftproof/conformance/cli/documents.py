@@ -8,7 +8,6 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stdout, suppress
 from pathlib import Path
-from traceback import extract_tb
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import click
@@ -128,22 +127,26 @@ def errors_of(algorithm: str) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, UnknownAdapter) as error:
-        if line := _line_of(algorithm, error):
+        if line := _line_of(error):
             stop(f"{algorithm}: {error}{line}", 3)
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        stop(f"{error}{_line_of(algorithm, error.__cause__ or error)}", 3)
+        stop(f"{error}{_line_of(error.__cause__ or error, str(error))}", 3)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        stop(f"{algorithm} raised {told_of(error)}{_line_of(algorithm, error)}", 3)
+        stop(f"{algorithm} raised {told_of(error)}{_line_of(error)}", 3)
 
 
-def _line_of(algorithm: str, error: BaseException) -> str:
-    """Return the line of the file of "./file.py:function" that raised, empty if none did."""
-    own = Path(algorithm.rpartition(":")[0]).resolve()
-    lines = [each for each in extract_tb(error.__traceback__) if Path(each.filename) == own]
-    return f" (line {lines[-1].lineno})" if lines else ""
+def _line_of(error: BaseException, told: str = "") -> str:
+    """Return the line of the user's own file that an error came through.
+
+    It is empty if there is none, or if its place is `told` already.
+    """
+    from draftproof.conformance.protocol.raising import place_of
+
+    place = place_of(error)
+    return "" if place in told else f" (line {place.rpartition(':')[2]})"
 
 
 @contextmanager
