@@ -21,6 +21,7 @@ import pytest
 import yaml  # type: ignore[import-untyped]  # it ships no types
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+from packaging.version import Version
 
 HOUSE = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((HOUSE / "pyproject.toml").read_text(encoding="utf-8"))
@@ -154,18 +155,26 @@ def test_every_python_that_is_promised_is_tested() -> None:
     assert PROJECT["project"]["requires-python"] == f">={PROMISED[0]}"
 
 
+def pins(name: str) -> dict[str, Version]:
+    """Return the versions that a file pins, by name."""
+    text = (HOUSE / name).read_text(encoding="utf-8")
+    pinned = [Requirement(each) for each in text.splitlines() if each and each[0] != "#"]
+    return {each.name: Version(pin.version) for each in pinned for pin in each.specifier}
+
+
 def test_the_oldest_torch_and_triton_that_are_promised_are_tested() -> None:
     """By `make versions`; with a newer one there, the extras would promise what nobody tries."""
-    text = (HOUSE / "versions.txt").read_text(encoding="utf-8")
-    tested = {Requirement(each) for each in text.splitlines() if each and each[0] != "#"}
-    assert {pin.name for pin in tested} == {"torch", "triton"}
-    for pin in tested:
-        (asked,) = (
-            Requirement(each) for each in EXTRAS[pin.name] if each.startswith(f"{pin.name}>")
-        )
+    tested = pins("versions.txt")
+    assert tested.keys() == {"numpy", "torch", "triton"}
+    for name in ("torch", "triton"):
+        (asked,) = (Requirement(each) for each in EXTRAS[name] if each.startswith(f"{name}>"))
         (oldest,) = (each.version for each in asked.specifier)
-        (version,) = (each.version for each in pin.specifier)
-        assert version == f"{oldest}.0"
+        assert tested[name] == Version(f"{oldest}.0")
+
+
+def test_numpy_is_one_that_the_oldest_triton_interprets_with() -> None:
+    """Triton 3.6 makes a number of an array with one element, which NumPy 2.4 refuses."""
+    assert pins("versions.txt")["numpy"] < Version("2.4")
 
 
 # --- workflows and releases -----------------------------------------------------------------
