@@ -1,4 +1,4 @@
-"""Launches of Triton's interpreter are made again as they were interpreted."""
+"""Programs of Triton's interpreter are replayed as they were interpreted."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def report() -> dict[str, Any]:
         *("attributed", "given"),
     ],
 )
-def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
+def test_programs_are_replayed(report: dict[str, Any], kernel: str) -> None:
     """With other pointers, integers and numbers to look at; memory is written to and read again.
 
     Globals that a function of the kernel's reads, what it reads of a type of named tuples, of a
@@ -48,6 +48,19 @@ def test_launches_are_made_again(report: dict[str, Any], kernel: str) -> None:
     assert found["differ"] == 0
     assert found["refused"] == []
     assert found["checked"] == found["kinds"] > 0
+
+
+def test_programs_are_replayed_at_other_places_of_other_grids(report: dict[str, Any]) -> None:
+    """In the interpreter's order: each one reads what the one before wrote."""
+    found, programs = report["gridded"], 16 * 4 * (1 + 3 + 5 + 9)
+    assert (found["differ"], found["refused"]) == (0, [])
+    assert found["checked"] == found["kinds"] == 4
+    assert found["made"] > 0.9 * programs
+
+
+def test_a_program_that_raises_an_error_ends_its_launch(report: dict[str, Any]) -> None:
+    """The programs before it have written, and the ones after it have not."""
+    assert report["stopping"]["differ"] == 0
 
 
 @pytest.mark.parametrize(
@@ -79,7 +92,7 @@ def test_what_reads_where_nobody_sees_it_is_interpreted(
 
 
 @pytest.mark.parametrize("kernel", ["counting", "tallying"])
-def test_a_launch_that_has_a_past_is_interpreted(report: dict[str, Any], kernel: str) -> None:
+def test_a_kernel_that_has_a_past_is_interpreted(report: dict[str, Any], kernel: str) -> None:
     assert report[kernel]["kinds"] == 0
 
 
@@ -95,17 +108,20 @@ def test_a_function_that_does_not_see_triton_raises_an_error(report: dict[str, A
     assert report["unseeing"]["differ"] == 0
 
 
-def test_launches_are_checked_at_random_and_all_that_arguments_hold(
+def test_programs_are_checked_at_random_and_all_that_arguments_hold(
     report: dict[str, Any],
 ) -> None:
-    """A recording that leaves out a write is refused, at whatever launch it is checked."""
-    assert report["unwritten"]["refused"] == ["a launch that was made again wrote something else"]
-    assert report["unwritten"]["made"] == 3
+    """A recording that leaves out a write is refused, at whatever program it is checked.
+
+    Of three launches of three programs, the first program is interpreted, eight are replayed.
+    """
+    assert report["unwritten"]["refused"] == ["a program that was replayed wrote something else"]
+    assert report["unwritten"]["made"] == 9
 
 
-def test_a_launch_that_is_made_again_wrongly_is_caught(report: dict[str, Any]) -> None:
+def test_a_program_that_is_replayed_wrongly_is_caught(report: dict[str, Any]) -> None:
     assert report["spoilt"]["differ"] == 0
-    assert report["spoilt"]["refused"] == ["a launch that was made again wrote something else"]
+    assert report["spoilt"]["refused"] == ["a program that was replayed wrote something else"]
 
 
 def test_launches_are_interpreted_where_that_is_asked_for(report: dict[str, Any]) -> None:
@@ -113,7 +129,7 @@ def test_launches_are_interpreted_where_that_is_asked_for(report: dict[str, Any]
 
 
 def test_ways_that_do_not_come_again_are_recorded_no_longer(report: dict[str, Any]) -> None:
-    """What was recorded is made again as before."""
+    """What was recorded is replayed as before."""
     all_ways, first_ways = report["wandering"], report["wandering on"]
     assert all_ways["differ"] == first_ways["differ"] == 0
     assert all_ways["refused"] == first_ways["refused"] == []

@@ -1,4 +1,4 @@
-"""Launches of Triton's interpreter that are made again write what interpreted ones write.
+"""Programs of Triton's interpreter that are replayed write what interpreted ones write.
 
 A program of its own, because Triton decides when it is imported whether it interprets:
 
@@ -60,6 +60,30 @@ def looking(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> No
             tl.store(out + step, tl.load(out + step) * 2)
     elif tl.min(own, 0) < 0:
         tl.store(out + 1, tl.min(own, 0))
+
+
+@jit
+def gridded(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Go on from what the program before wrote, in other ways at other places of the grid."""
+    row, column = tl.program_id(0), tl.program_id(1)
+    total = tl.load(out) + tl.num_programs(0) * 100 + row * 10
+    if row == 1:
+        total = total * scale
+    for step in range(column):
+        total += tl.load(x + row + step)
+    tl.store(out, total)
+    if tl.load(x + row) < 0:
+        tl.store(out + 1 + (row + column) % 8, total)
+
+
+@jit
+def stopping(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Raise an error at the first negative number, after programs that have written."""
+    row = tl.program_id(0)
+    tl.store(out + row, scale)
+    if tl.load(x + row) < -1:
+        tl.arange(0, 3)
+    tl.store(out + row, tl.load(x + row))
 
 
 @jit
@@ -200,7 +224,7 @@ def handling(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> N
 
 @jit
 def wandering(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
-    """Look at so many numbers that nearly every launch takes a way of its own."""
+    """Look at so many numbers that nearly every program takes a way of its own."""
     for i in range(12):
         if tl.load(x + i) < 0:
             tl.store(out + i % 9, scale * i)
@@ -415,14 +439,16 @@ def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     BOUNDED.bound = limited.bound = vars(SETTINGS)["bound"] = LIMIT
     x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
     block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
+    grids: dict[Any, tuple[int, ...]] = {plain: (3,), gridded: (count, 2, 2), stopping: (count,)}
+    grid, raised = grids.get(kernel, (1,)), None
     # Of the limit only the global tells, or an attribute.
     scale = 1.0 if kernel in _LIMITED else scale
     with changed(kernel, LIMIT.value):
         try:
-            kernel[(3,) if kernel is plain else (1,)](x, out, count, scale, BLOCK=block)
+            kernel[grid](x, out, count, scale, BLOCK=block)
         except triton.runtime.errors.InterpreterError as error:
-            return [repr(error.__cause__)[-80:]]
-    return [out.tolist(), x.tolist()]
+            raised = repr(error.__cause__)[-80:]
+    return [raised, out.tolist(), x.tolist()]
 
 
 def inputs(kernel: Any) -> list[tuple[Tensor, int, float]]:
@@ -445,7 +471,7 @@ def without_writes(branch: Any) -> None:
 
 
 def unwritten() -> dict[str, Any]:
-    """Return what comes of launches of which the third does not write what interpreting does."""
+    """Return what comes of programs of which the tenth does not write what interpreting does."""
     _launches._KINDS.clear()
     with recorded(INTERPRETER):
         launched(plain, *inputs(plain)[0])
@@ -460,7 +486,7 @@ def unwritten() -> dict[str, Any]:
 
 @contextmanager
 def spoilt() -> Any:
-    """Let launches that are made again add where they should multiply."""
+    """Let programs that are replayed add where they should multiply."""
     played = _launches._played
 
     def wrong(interpreter: Any, root: Any, *given: Any, **how: Any) -> Any:
@@ -491,7 +517,9 @@ def compared(kernel: Any) -> dict[str, Any]:
     with recorded(INTERPRETER):
         found = [launched(kernel, *each) for each in inputs(kernel)]
     kinds = _launches._KINDS.values()
+    made = sum(kind.made for kind in kinds)
     return {
+        "made": made,
         "differ": sum(one != other for one, other in zip(wanted, found, strict=True)),
         "kinds": len(kinds),
         "branches": sum(kind.branches for kind in kinds),
@@ -502,7 +530,8 @@ def compared(kernel: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
-        *(plain, looking, reading, paired, bounded, attributed, wrapped, given, telling),
+        *(plain, looking, gridded, stopping),
+        *(reading, paired, bounded, attributed, wrapped, given, telling),
         *(making, importing, handling, wandering),
         *(defaulting, of_environment, of_type, of_list, of_kernel, of_semantic, of_semantics_own),
         *(inner, of_an_impostor, owned, catching_assertion, catching_number, of_frame, printing),

@@ -28,7 +28,7 @@ _MODULES = (
 _PASSING = {"__annotations__", "grid_dim", "grid_idx"}
 """Attributes that are made on demand, and those that each launch sets on the builder."""
 
-_PATCHED = {"_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
+_PATCHED = {"_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
 """Names in the interpreter that the lane patches."""
 
 CODE = attrgetter("__code__", "__defaults__", "__kwdefaults__")

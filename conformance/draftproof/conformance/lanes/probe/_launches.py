@@ -1,26 +1,28 @@
-"""Launches of Triton's interpreter, replayed from a recording of the first launch of their kind.
+"""Programs of Triton's interpreter, replayed from a recording of the first ones of their kind.
 
-Interpreting a kernel is mostly Python: numpy takes a tenth of an operator's time. A launch's calls
-of the interpreter's builder depend on its grid, its constants and the types of its arguments, on
-what the kernel reads in Python (`_read`), and on the numbers that Python looks at, in an `if` or as
-the end of a `range`. So these calls are recorded in a tree whose branches are the answers to such
-looks, and replayed with other pointers and integers. If a launch reaches a new answer, its writes
-are undone and it is interpreted. The replayed launches 1, 4, 16, 64, ..., and one in 512 at random,
-are also interpreted, and the memory of their arguments must be the same afterwards. If it differs,
-or if a step cannot be recorded, all launches of the kind are interpreted. So are launches on so
-many numbers that numpy takes longer than Python, and all launches while Triton is changed
-(`_language`).
+A launch runs a program for each place of its grid. Interpreting one is mostly Python: numpy takes a
+tenth of an operator's time. A program's calls of the interpreter's builder depend on the constants
+of its launch and the types of its arguments, on what the kernel reads in Python (`_read`), and on
+the numbers that Python looks at, in an `if` or as the end of a `range`. So these calls are recorded
+in a tree whose branches are the answers to such looks, and replayed with other places, grids,
+pointers and integers. If a program reaches a new answer, its writes are undone and it is
+interpreted. The replayed programs 1, 4, 16, 64, ..., and one in 512 at random, are also
+interpreted, and the memory of their arguments must be the same afterwards. If it differs, or if a
+step cannot be recorded, all programs of the kind are interpreted. So are launches on so many
+numbers that numpy takes longer than Python, and all launches while Triton is changed (`_language`).
 """
 
 from __future__ import annotations
 
 import gc
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import cache, partialmethod
 from inspect import getcallargs, signature
+from itertools import product
 from secrets import randbits
+from types import FunctionType
 from typing import Any
 
 import numpy
@@ -33,23 +35,26 @@ from draftproof.conformance.lanes.probe._read import NotFrozen, frozen, read
 
 _MOST_KINDS, _MOST_BRANCHES = 1024, 4096
 
+_AXES = 3
+"""Maximum number of axes of a grid."""
+
 # Rows of so many numbers take numpy longer than Python: recordings are no faster, and are checked.
 _MOST_NUMBERS = 2**20
 
-# Ways that launches of a kind took first, beyond those that come again, are not recorded: to watch
-# a launch takes as long as to interpret it.
+# Ways that programs of a kind took first, beyond those that come again, are not recorded: to watch
+# a program takes as long as to interpret it.
 _MOST_MISSED = 32
 
 _CHECKED = 512
-"""One launch in this many is checked at random; interpreting takes as long as ten launches or
+"""One program in this many is checked at random; interpreting takes as long as replaying ten or
 more."""
 
-# No program knows it, and none is drawn while one is watched.
+# No kernel knows it, and none is drawn while one is watched.
 _SEED = randbits(60)
 
 
 class NotRecorded(Exception):
-    """Error of a launch that cannot be recorded; the message gives the reason."""
+    """Error of a program that cannot be recorded; the message gives the reason."""
 
 
 @dataclass(slots=True, eq=False)
@@ -81,17 +86,33 @@ class Branch:
 
 @dataclass
 class Kind:
-    """Knowledge about launches that differ only in pointers and integers."""
+    """Knowledge about programs that differ only in their places, pointers and integers."""
 
     root: Branch = field(default_factory=Branch)
     is_begun: bool = False
     made: int = 0
-    """The number of launches that were replayed to their end."""
+    """The number of programs that were replayed to their end."""
     missed: int = 0
-    """The number of launches that reached an answer for the first time."""
+    """The number of programs that reached an answer for the first time."""
     branches: int = 1
     refused: str | None = None
-    """The reason why launches are always interpreted, None if they are not."""
+    """The reason why programs are always interpreted, None if they are not."""
+
+    @property
+    def is_next_checked(self) -> bool:
+        """Return whether the next replayed program is also interpreted: 1, 4, 16, ... or by chance.
+
+        The first one is not replayed, nor any that cannot be.
+        """
+        count = self.made + 1
+        is_due = is_made_again(count) and count.bit_length() % 2 == 1
+        return is_due or hash((_SEED, self.made)) % _CHECKED == 0
+
+    @property
+    def is_watched(self) -> bool:
+        """Return whether the way of another program is recorded."""
+        is_worth = self.missed <= _MOST_MISSED + self.made and self.branches < _MOST_BRANCHES
+        return self.refused is None and is_worth
 
 
 _KINDS: dict[Hashable, Kind] = {}
@@ -122,10 +143,9 @@ def recorded(interpreter: Any) -> Iterator[set[int]]:
     executor, operation = interpreter.GridExecutor, interpreter.ReduceScanOpInterface
     interpret, apply = executor.__call__, operation.apply
     before = {name: vars(interpreter)[name] for name in _PATCHED}
-    executor.__call__ = _launching(interpreter, interpret, before["_implicit_cvt"], language, own)
+    executor.__call__ = _launching(interpreter, interpret, language, own)
     operation.apply = _applying(apply)
     vars(interpreter).update(
-        _implicit_cvt=_converting(interpreter, before["_implicit_cvt"]),
         _patch_lang_tensor=_patching(before["_patch_lang_tensor"]),
         _get_np_dtype=_tabled(interpreter.tl, before["_get_np_dtype"]),
     )
@@ -151,51 +171,36 @@ def interpreted() -> Iterator[None]:
 _INTERPRETING: list[None] = []
 """One element for each active context in which launches are interpreted."""
 
-_PATCHED = ("_implicit_cvt", "_patch_lang_tensor", "_get_np_dtype")
+_PATCHED = ("_patch_lang_tensor", "_get_np_dtype")
 _USED = (
-    "tl",
+    *("tl", "_implicit_cvt"),
     *("GridExecutor", "ReduceScanOpInterface", "ScanOps", "TensorHandle"),
     *("InterpretedFunction", "interpreter_builder", "interpreter_semantic", "_interpreter"),
 )
 
 
 def _launching(
-    interpreter: Any,
-    interpret: Callable[..., None],
-    convert: Callable[[Any], Any],
-    language: Language,
-    own: set[int],
+    interpreter: Any, interpret: Callable[..., None], language: Language, own: set[int]
 ) -> Callable[..., None]:
     def launched(self: Any, *arguments: Any, **named: Any) -> None:
         given = None
         if not (_RECORDER or _INTERPRETING) and language.is_unchanged(own):
-            given = _given(self, convert, arguments, named, language)
+            given = _given(self, interpreter._implicit_cvt, arguments, named, language)
         if given is None:
             interpret(self, *arguments, **named)
             return
         key, inputs, tensors = given
         if key not in _KINDS and len(_KINDS) >= _MOST_KINDS:
             _KINDS.clear()
-        kind = _KINDS.setdefault(key, Kind())
-
-        def interpreted() -> None:
-            is_watched = kind.missed <= _MOST_MISSED + kind.made
-            with _Recorder(interpreter, kind).recording() if is_watched else nullcontext():
-                interpret(self, *arguments, **named)
-
-        _launch(interpreter, kind, inputs, interpreted, tensors)
+        launch = Launch(interpreter, _KINDS.setdefault(key, Kind()), inputs, tensors)
+        done = launch.replayed(self.grid)
+        if done is not None:
+            # `copy` would change the class, which is Triton's.
+            rest = object.__new__(type(self))
+            vars(rest).update(vars(self), fn=launch.after(done, self.fn))
+            interpret(rest, *arguments, **named)
 
     return launched
-
-
-def _converting(interpreter: Any, convert: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    def converted(argument: Any) -> Any:
-        found = convert(argument)
-        if _RECORDER and isinstance(found, interpreter.tl.tensor):
-            _RECORDER[-1].add(found.handle)
-        return found
-
-    return converted
 
 
 def _patching(patch: Callable[[Any, Any], None]) -> Callable[[Any, Any], None]:
@@ -236,9 +241,9 @@ def _given(
     named: Any,
     language: Language,
 ) -> tuple[Hashable, list[Any], list[torch.Tensor]] | None:
-    """Return the kind of a launch, the values of its arguments, and the tensors among them.
+    """Return the kind of a launch's programs, the values of its arguments, the tensors among them.
 
-    Return None for a launch that cannot be replayed.
+    Return None for a launch whose programs cannot be replayed.
     """
     known = _parameters(executor.fn)
     given = getcallargs(executor.fn, *arguments, **{k: v for k, v in named.items() if k in known})
@@ -260,15 +265,16 @@ def _given(
             return str(tensor.type)
         return frozen(argument, language)
 
-    if callable(executor.grid) or executor.pre_run_hooks:
+    grid = executor.grid
+    is_plain = isinstance(grid, tuple) and len(grid) <= _AXES and {*map(type, grid)} <= {int}
+    if not is_plain or executor.pre_run_hooks:
         return None
     try:
         kinds = tuple(
             (name, read(each, language) if name in executor.constexprs else form(each))
             for name, each in given.items()
         )
-        grid = frozen(tuple(executor.grid), language)
-        return (read(executor.fn, language), grid, kinds), values, tensors
+        return (read(executor.fn, language), kinds), values, tensors
     except (NotFrozen, NotRecorded):
         return None
 
@@ -278,40 +284,94 @@ def _parameters(function: Callable[..., Any]) -> frozenset[str]:
     return frozenset(signature(function).parameters)
 
 
-def _launch(
-    interpreter: Any,
-    kind: Kind,
-    inputs: Sequence[Any],
-    interpreted: Callable[[], None],
-    tensors: Sequence[torch.Tensor],
-) -> None:
-    if kind.refused is not None or not kind.is_begun:
-        interpreted()
-        return
-    is_kept = not _is_checked(kind.made + 1) and hash((_SEED, kind.made)) % _CHECKED > 0
-    seen: list[bytes] = []
+@dataclass(frozen=True)
+class Launch:
+    """A launch: the kind of its programs, the values of its arguments, and the tensors there."""
 
-    def look() -> None:
-        seen.extend(_memory(tensors))
+    interpreter: Any
+    kind: Kind
+    inputs: Sequence[Any]
+    tensors: Sequence[torch.Tensor]
 
-    writes = _played(interpreter, kind.root, inputs, look, is_kept=is_kept)
-    if writes is None:
-        kind.missed += 1
-        interpreted()
-        return
-    kind.made += 1
-    if is_kept:
-        return
-    interpreted()
-    # What the arguments do not have, a kernel may reach from them.
-    is_same = not any(write.now(interpreter) != write.after for write in writes)
-    if not is_same or seen != _memory(tensors):
-        kind.refused = "a launch that was made again wrote something else"
+    def replayed(self, grid: tuple[int, ...]) -> int | None:
+        """Replay programs up to one that has to be interpreted, and return the number of them.
+
+        Return None if all are replayed.
+        """
+        builder, whole = self.interpreter.interpreter_builder, (*grid, 1, 1, 1)[:_AXES]
+        builder.set_grid_dim(*whole)
+        for done, place in enumerate(product(*map(range, whole))):
+            builder.set_grid_idx(*place)
+            if not self._is_replayed():
+                return done
+        return None
+
+    def after(self, done: int, kernel: FunctionType) -> FunctionType:
+        """Return a function that Triton takes for the kernel, and calls for each program.
+
+        It leaves out the first `done` programs, and interprets no other that can be replayed.
+        """
+        left = [None] * done
+
+        def program(**arguments: Any) -> None:
+            if left:
+                left.pop()
+            elif not self._is_replayed():
+                self._interpret(kernel, arguments)
+
+        # Triton patches the modules that the kernel sees, and reads its parameters.
+        found = FunctionType(program.__code__, kernel.__globals__, closure=program.__closure__)
+        vars(found)["__signature__"] = signature(kernel)
+        return found
+
+    def _is_replayed(self) -> bool:
+        """Replay a program, if it can be and need not be interpreted; return whether it was."""
+        kind = self.kind
+        if kind.refused is not None or not kind.is_begun or kind.is_next_checked:
+            return False
+        if _played(self.interpreter, kind.root, self.inputs, _nothing, is_kept=True) is None:
+            return False
+        kind.made += 1
+        return True
+
+    def _interpret(self, kernel: FunctionType, arguments: Mapping[str, Any]) -> None:
+        """Interpret a program, and check whether it would have been replayed rightly."""
+        kind, interpreter, seen = self.kind, self.interpreter, list[bytes]()
+        writes = None
+        if kind.refused is None and kind.is_begun and kind.is_next_checked:
+            writes = _played(
+                interpreter,
+                kind.root,
+                self.inputs,
+                lambda: seen.extend(_memory(self.tensors)),
+                is_kept=False,
+            )
+        if writes is None:
+            kind.missed += kind.is_begun
+            inputs = [*_handles(interpreter, tuple(arguments.values()))]
+            recorder = _Recorder(interpreter, kind, inputs)
+            with recorder.recording() if kind.is_watched else nullcontext():
+                kernel(**arguments)
+            return
+        kind.made += 1
+        kernel(**arguments)
+        # What the arguments do not have, a kernel may reach from them.
+        is_same = not any(write.now(interpreter) != write.after for write in writes)
+        if not is_same or seen != _memory(self.tensors):
+            kind.refused = "a program that was replayed wrote something else"
 
 
-def _is_checked(count: int) -> bool:
-    """Return whether the replayed launch of this number is also interpreted: 1, 4, 16, ..."""
-    return is_made_again(count) and count.bit_length() % 2 == 1
+def _nothing() -> None:
+    pass
+
+
+def _handles(interpreter: Any, value: Any) -> Iterator[Any]:
+    """Yield the values of arguments, in order."""
+    if isinstance(value, interpreter.tl.tensor):
+        yield value.handle
+    elif isinstance(value, (tuple, interpreter.tl.tuple)):
+        for each in value:
+            yield from _handles(interpreter, each)
 
 
 def _memory(tensors: Sequence[torch.Tensor]) -> list[bytes]:
@@ -355,7 +415,7 @@ def _looked(tensor: Any, look: Callable[[Any], Any]) -> Any:
     return _RECORDER[-1].look(tensor.handle, look)
 
 
-# --- making a launch again -------------------------------------------------------------------
+# --- replaying a program ---------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -385,15 +445,15 @@ def _played(
     *,
     is_kept: bool,
 ) -> list[_Write] | None:
-    """Replay a launch; return its writes, None if Python saw an answer that is not recorded.
+    """Replay a program; return its writes, None if Python saw an answer that is not recorded.
 
-    Unless the writes are kept and the launch ends, they are undone after a call of `look`.
+    Unless the writes are kept and the program ends, they are undone after a call of `look`.
     """
     writes: list[_Write] = []
     try:
         has_ended = _replayed(interpreter, root, list(inputs), writes)
     except Exception:
-        # An interpreted launch says what is wrong.
+        # An interpreted program says what is wrong.
         has_ended = False
     if has_ended and is_kept:
         return writes
@@ -407,7 +467,7 @@ def _played(
 
 
 def _replayed(interpreter: Any, root: Branch, values: list[Any], writes: list[_Write]) -> bool:
-    """Make the steps of a launch; return whether it reaches its end."""
+    """Make the steps of a program; return whether it reaches its end."""
     handle = interpreter.TensorHandle
     branch: Branch | None = root
     while branch is not None:
@@ -452,16 +512,16 @@ def _about_to_write(interpreter: Any, name: str, arguments: Sequence[Any]) -> _W
 
 _STORES = ("create_store", "create_masked_store")
 
-# --- recording a launch ------------------------------------------------------------------------
+# --- recording a program -----------------------------------------------------------------------
 
 _RECORDER: list[_Recorder] = []
-"""Recorder of the launch that is being interpreted, if there is one."""
+"""Recorder of the program that is being interpreted, if there is one."""
 
 
 class _Recorder:
-    """Recorder of a launch, along the branches of earlier launches."""
+    """Recorder of a program, along the branches of earlier programs."""
 
-    def __init__(self, interpreter: Any, kind: Kind) -> None:
+    def __init__(self, interpreter: Any, kind: Kind, inputs: Sequence[Any]) -> None:
         self._interpreter = interpreter
         self._kind = kind
         self._branch = kind.root
@@ -471,16 +531,16 @@ class _Recorder:
         self._values: list[Any] = []
         self._numbers: dict[int, int] = {}
         self._constants: set[int] = set()
-        """The numbers of values that are the same in every launch."""
+        """The numbers of values that are the same in every program."""
         self._depth = 0
         self._inner: list[Inner] = []
+        self._most = kind.branches + _MOST_BRANCHES
+        for each in inputs:
+            self.add(each)
 
     @contextmanager
     def recording(self) -> Iterator[None]:
         """Record the calls of the builder within a block."""
-        if self._kind.refused is not None:
-            yield
-            return
         builder = self._interpreter.interpreter_builder
         before, collects = dict(vars(builder)), gc.isenabled()
         for name in dir(builder):
@@ -496,7 +556,7 @@ class _Recorder:
             self._end()
             self._kind.is_begun = True
         except BaseException:
-            self._refuse("a launch raised an error")
+            self._refuse("a program raised an error")
             raise
         finally:
             _RECORDER.pop()
@@ -507,11 +567,11 @@ class _Recorder:
 
     @contextmanager
     def _refusing(self) -> Iterator[None]:
-        """Refuse to record a launch in which an error is raised, even if it is caught."""
+        """Refuse to record a program in which an error is raised, even if it is caught."""
         try:
             yield
         except BaseException:
-            self._refuse("a launch raised an error")
+            self._refuse("a program raised an error")
             raise
 
     def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -546,7 +606,7 @@ class _Recorder:
         self, name: str, call: Callable[..., Any], arguments: Any, named: Any, made: Any
     ) -> None:
         is_value = isinstance(made, self._interpreter.TensorHandle)
-        if name.startswith("get_") or name in _OF_THE_GRID:
+        if name.startswith("get_"):
             if is_value:
                 self._add_constant(name, made)
             return
@@ -567,8 +627,8 @@ class _Recorder:
         self._add(step, results)
 
     def _is_constant(self, step: Step, made: Any) -> bool:
-        """Return whether a value is the same in every launch, and small enough to be kept."""
-        is_read = step.name in _LOADS
+        """Return whether a value is the same in every program, and small enough to be kept."""
+        is_read = step.name in (*_LOADS, *_OF_THE_GRID)
         is_small = made.data.nbytes <= _MOST_KEPT
         return is_small and not is_read and self._constants.issuperset(step.places)
 
@@ -610,7 +670,7 @@ class _Recorder:
         elif self._place >= len(self._branch.steps) or not _alike(
             self._branch.steps[self._place], step
         ):
-            raise NotRecorded("a launch took another way than one before, and nothing said why")
+            raise NotRecorded("a program took another way than one before, and nothing said why")
         self._place += 1
         for each in results:
             self.add(each)
@@ -635,8 +695,8 @@ class _Recorder:
         self._is_new = answer not in branch.answers
         if self._is_new:
             self._kind.branches += 1
-            if self._kind.branches > _MOST_BRANCHES:
-                raise NotRecorded("there are too many ways that launches take")
+            if self._kind.branches > self._most:
+                raise NotRecorded("Python looks at too many numbers")
             branch.answers[answer] = Branch()
         self._branch, self._place = branch.answers[answer], 0
 
@@ -676,7 +736,7 @@ class _Recorder:
 
     def _end(self) -> None:
         if self._kind.refused is None and self._place != len(self._branch.steps):
-            self._refuse("a launch ended sooner than one before")
+            self._refuse("a program ended sooner than one before")
 
     def _refuse(self, reason: str) -> None:
         self._kind.refused = self._kind.refused or reason
