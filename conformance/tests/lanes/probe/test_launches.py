@@ -34,7 +34,7 @@ def report() -> dict[str, Any]:
     "kernel",
     [
         *("plain", "looking", "reading", "paired", "bounded"),
-        *("attributed", "given"),
+        *("attributed", "given", "warning"),
     ],
 )
 def test_programs_are_replayed(report: dict[str, Any], kernel: str) -> None:
@@ -67,6 +67,9 @@ def test_a_program_that_raises_an_error_ends_its_launch(report: dict[str, Any]) 
     ("kernel", "reason"),
     [
         ("combining", "a reduction has a function of its own"),
+        ("turning", "Python looks at a number within a step"),
+        ("summing", "Python looks at a number within a step"),
+        ("launching", "a kernel launches another"),
         ("adding_at_once", "create_atomic_rmw reads and writes at once"),
     ],
 )

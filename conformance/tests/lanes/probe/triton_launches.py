@@ -87,6 +87,37 @@ def stopping(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> N
 
 
 @jit
+def turning(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Add up from other ends at other places of the grid: the scan looks at the place itself."""
+    row, place = tl.program_id(0), tl.arange(0, BLOCK)
+    added_up = tl.cumsum(tl.load(x + place), 0, reverse=row >= 1)
+    tl.store(out + row, tl.sum(added_up * place))
+
+
+@jit
+def summing(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Add up along other axes at other places of the grid."""
+    row, place = tl.program_id(0), tl.arange(0, 4)
+    own = tl.load(x + place[:, None] * 4 + place[None, :])
+    tl.store(out + row * 4 + place, tl.sum(own, axis=row % 2), mask=place + row * 4 < 9)
+
+
+@jit
+def launching(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Launch a kernel, which changes the grid."""
+    stopping[(1,)](x, out, count, scale, BLOCK=BLOCK)
+    tl.store(out + 1, tl.num_programs(0) * 10.0)
+
+
+@jit
+def warning(x: Any, out: Any, count: Any, scale: Any, BLOCK: tl.constexpr) -> None:
+    """Call a function that Triton warns of."""
+    place = tl.arange(0, BLOCK)
+    two = tl.cat(tl.load(x + place), tl.load(x + place), can_reorder=True)
+    tl.store(out, tl.sum(two))
+
+
+@jit
 def added(one: Any, other: Any) -> Any:
     """Return a sum, as numpy does not."""
     return one + other
@@ -439,7 +470,12 @@ def launched(kernel: Any, x: Tensor, count: int, scale: float) -> list[Any]:
     BOUNDED.bound = limited.bound = vars(SETTINGS)["bound"] = LIMIT
     x, out = x.clone(), torch.full((3 * 3,), -1.0, dtype=x.dtype)
     block = (1, 0.0 if scale < 1 else -0.0) if kernel is paired else 16
-    grids: dict[Any, tuple[int, ...]] = {plain: (3,), gridded: (count, 2, 2), stopping: (count,)}
+    grids: dict[Any, tuple[int, ...]] = {
+        **dict.fromkeys([plain, turning, summing], (3,)),
+        gridded: (count, 2, 2),
+        stopping: (count,),
+        launching: (count, 1),
+    }
     grid, raised = grids.get(kernel, (1,)), None
     # Of the limit only the global tells, or an attribute.
     scale = 1.0 if kernel in _LIMITED else scale
@@ -530,7 +566,7 @@ def compared(kernel: Any) -> dict[str, Any]:
 
 if __name__ == "__main__":
     kernels: list[Callable[..., Any]] = [
-        *(plain, looking, gridded, stopping),
+        *(plain, warning, looking, gridded, stopping, turning, summing, launching),
         *(reading, paired, bounded, attributed, wrapped, given, telling),
         *(making, importing, handling, wandering),
         *(defaulting, of_environment, of_type, of_list, of_kernel, of_semantic, of_semantics_own),

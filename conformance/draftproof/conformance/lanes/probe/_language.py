@@ -25,8 +25,9 @@ _MODULES = (
     "triton.knobs",
 )
 
-_PASSING = {"__annotations__", "grid_dim", "grid_idx"}
-"""Attributes that are made on demand, and those that each launch sets on the builder."""
+_PASSING = {"__annotations__", "__warningregistry__", "grid_dim", "grid_idx"}
+"""Attributes that are made on demand or by warnings, and those that each launch sets on the
+builder."""
 
 _PATCHED = {"_patch_lang_tensor", "_get_np_dtype", "_patch_lang"}
 """Names in the interpreter that the lane patches."""

@@ -100,10 +100,7 @@ class Kind:
 
     @property
     def is_next_checked(self) -> bool:
-        """Return whether the next replayed program is also interpreted: 1, 4, 16, ... or by chance.
-
-        The first one is not replayed, nor any that cannot be.
-        """
+        """Return whether the next replayed program (1, 4, 16, ..., or by chance) is checked."""
         count = self.made + 1
         is_due = is_made_again(count) and count.bit_length() % 2 == 1
         return is_due or hash((_SEED, self.made)) % _CHECKED == 0
@@ -184,7 +181,9 @@ def _launching(
 ) -> Callable[..., None]:
     def launched(self: Any, *arguments: Any, **named: Any) -> None:
         given = None
-        if not (_RECORDER or _INTERPRETING) and language.is_unchanged(own):
+        if _RECORDER:
+            _RECORDER[-1].refuse("a kernel launches another")
+        elif not _INTERPRETING and language.is_unchanged(own):
             given = _given(self, interpreter._implicit_cvt, arguments, named, language)
         if given is None:
             interpret(self, *arguments, **named)
@@ -245,6 +244,10 @@ def _given(
 
     Return None for a launch whose programs cannot be replayed.
     """
+    grid = executor.grid
+    is_plain = isinstance(grid, tuple) and len(grid) <= _AXES and {*map(type, grid)} <= {int}
+    if not is_plain or executor.pre_run_hooks:
+        return None
     known = _parameters(executor.fn)
     given = getcallargs(executor.fn, *arguments, **{k: v for k, v in named.items() if k in known})
     values: list[Any] = []
@@ -265,10 +268,6 @@ def _given(
             return str(tensor.type)
         return frozen(argument, language)
 
-    grid = executor.grid
-    is_plain = isinstance(grid, tuple) and len(grid) <= _AXES and {*map(type, grid)} <= {int}
-    if not is_plain or executor.pre_run_hooks:
-        return None
     try:
         kinds = tuple(
             (name, read(each, language) if name in executor.constexprs else form(each))
@@ -556,7 +555,7 @@ class _Recorder:
             self._end()
             self._kind.is_begun = True
         except BaseException:
-            self._refuse("a program raised an error")
+            self.refuse("a program raised an error")
             raise
         finally:
             _RECORDER.pop()
@@ -571,7 +570,7 @@ class _Recorder:
         try:
             yield
         except BaseException:
-            self._refuse("a program raised an error")
+            self.refuse("a program raised an error")
             raise
 
     def _watched_within(self, call: Callable[..., Any]) -> Callable[..., Any]:
@@ -597,7 +596,7 @@ class _Recorder:
                 try:
                     self._note(name, call, arguments, named, made)
                 except NotRecorded as reason:
-                    self._refuse(str(reason))
+                    self.refuse(str(reason))
             return made
 
         return watched
@@ -679,11 +678,13 @@ class _Recorder:
         """Return the answer to Python's look at a value, and record it."""
         with self._refusing():
             answer = look(value)
-        if self._depth == 0 and self._kind.refused is None:
+        if self._depth > 0:
+            self.refuse("Python looks at a number within a step")
+        elif self._kind.refused is None:
             try:
                 self._answer(look, self._number(value), answer)
             except NotRecorded as reason:
-                self._refuse(str(reason))
+                self.refuse(str(reason))
         return answer
 
     def _answer(self, look: Callable[[Any], Any], place: int, answer: Any) -> None:
@@ -712,7 +713,7 @@ class _Recorder:
             try:
                 self._note_applied(operation, apply, tensors, made)
             except NotRecorded as reason:
-                self._refuse(str(reason))
+                self.refuse(str(reason))
         return made
 
     def _note_applied(
@@ -736,9 +737,10 @@ class _Recorder:
 
     def _end(self) -> None:
         if self._kind.refused is None and self._place != len(self._branch.steps):
-            self._refuse("a program ended sooner than one before")
+            self.refuse("a program ended sooner than one before")
 
-    def _refuse(self, reason: str) -> None:
+    def refuse(self, reason: str) -> None:
+        """Interpret all programs of the kind from now on."""
         self._kind.refused = self._kind.refused or reason
         self._kind.root = Branch()
 
