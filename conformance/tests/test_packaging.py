@@ -133,9 +133,14 @@ def test_all_that_the_action_installs_is_locked() -> None:
     assert missing(locked("builder.txt"), [*PROJECT["build-system"]["requires"], "pip"]) == set()
 
 
+def pins(name: str) -> list[Requirement]:
+    """Return what a file pins, a requirement a line."""
+    text = (HOUSE / name).read_text(encoding="utf-8")
+    return [Requirement(each) for each in text.splitlines() if each and each[0] != "#"]
+
+
 def test_locks_have_the_versions_of_the_constraints() -> None:
-    text = (HOUSE / "constraints.txt").read_text(encoding="utf-8")
-    pinned = [Requirement(each) for each in text.splitlines() if each and each[0] != "#"]
+    pinned = pins("constraints.txt")
     for file in ("builder.txt", "draftproof.txt", "torch.txt"):
         lock = locked(file)
         for each in pinned:
@@ -155,26 +160,22 @@ def test_every_python_that_is_promised_is_tested() -> None:
     assert PROJECT["project"]["requires-python"] == f">={PROMISED[0]}"
 
 
-def pins(name: str) -> dict[str, Version]:
-    """Return the versions that a file pins, by name."""
-    text = (HOUSE / name).read_text(encoding="utf-8")
-    pinned = [Requirement(each) for each in text.splitlines() if each and each[0] != "#"]
-    return {each.name: Version(pin.version) for each in pinned for pin in each.specifier}
-
-
 def test_the_oldest_torch_and_triton_that_are_promised_are_tested() -> None:
     """By `make versions`; with a newer one there, the extras would promise what nobody tries."""
-    tested = pins("versions.txt")
+    tested = {each.name: str(each.specifier) for each in pins("versions.txt")}
     assert tested.keys() == {"numpy", "torch", "triton"}
     for name in ("torch", "triton"):
         (asked,) = (Requirement(each) for each in EXTRAS[name] if each.startswith(f"{name}>"))
         (oldest,) = (each.version for each in asked.specifier)
-        assert tested[name] == Version(f"{oldest}.0")
+        assert tested[name] == f"=={oldest}.0"
 
 
 def test_numpy_is_one_that_the_oldest_triton_interprets_with() -> None:
     """Triton 3.6 makes a number of an array with one element, which NumPy 2.4 refuses."""
-    assert pins("versions.txt")["numpy"] < Version("2.4")
+    (numpy,) = (each for each in pins("versions.txt") if each.name == "numpy")
+    (pin,) = numpy.specifier
+    assert pin.operator == "=="
+    assert Version(pin.version) < Version("2.4")
 
 
 # --- workflows and releases -----------------------------------------------------------------
