@@ -46,8 +46,8 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
         return asked.shares
     except NotRational as error:
         raise Unsupported(
-            f"{claim.algorithm} computes with numbers only, it cannot run on symbols: {error}"
-        ) from None
+            f"{claim.algorithm} cannot run on symbols: {error}"
+        ) from error
     except KeptBetweenRuns:
         raise Unsupported(
             f"{claim.algorithm} keeps numbers from one run to the next, it cannot run on symbols: "
