@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -543,6 +544,14 @@ def spoken(emitted: Any) -> str:
         return " | ".join(spoken(row) for row in emitted)
     *accepted, token = emitted
     return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
+
+
+def recorded_kill_matrix() -> dict[str, Any]:
+    """Return the kill matrix that ships with this version, a document of the schema `mutants`."""
+    found: dict[str, Any] = json.loads(
+        Path(__file__).with_name("kill_matrix.json").read_text(encoding="utf-8")
+    )
+    return found
 
 
 def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:
