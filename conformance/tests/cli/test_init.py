@@ -51,7 +51,7 @@ def test_three_files_are_written_and_named(here: Path) -> None:
         "mine.py: a working example; replace the marked block with your verifier",
         "test_mine.py: judges the adapter with pytest",
         f"{WORKFLOW}: certifies the adapter on every push",
-        "  replace OWNER/draftproof@COMMIT with your copy of draftproof on GitHub, or do without one:",
+        "  replace OWNER/draftproof@COMMIT with your copy of draftproof on GitHub, or do without:",
         "  docs/pages/how-to/continuous-integration.md has both ways",
         "",
         "Now run",

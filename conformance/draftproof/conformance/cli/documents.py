@@ -148,7 +148,7 @@ def _of_floats(message: str) -> str:
     """
     return re.sub(
         r"got mpfr mpfr\('([^']+)'\)",
-        r"got the float \1: one of the numbers it is computed from is a float; write it as a fraction",
+        r"got the float \1: it is computed from a float; write that as a fraction",
         message,
     )
 

@@ -49,9 +49,7 @@ from draftproof.spec import MalformedDocument, validate
 @click.option("--length", type=click.IntRange(min=1), help="Draft length L.")
 @options.defaulted("--drafts", type=click.IntRange(min=1), default=1, help="Number of drafts K.")
 @options.defaulted("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid")
-@options.defaulted(
-    "--claim", default="lossless", help="Claim to prove; they are listed above."
-)
+@options.defaulted("--claim", default="lossless", help="Claim to prove; they are listed above.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for the proof's record.")
 @click.option("--check", "checked", metavar="FILE", help="Check the record of a proof instead.")
 @as_json
@@ -62,7 +60,7 @@ def prove(
     as_json: bool,
     **shape: Any,
 ) -> None:
-    """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
+    r"""Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
     ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
     Draftproof runs it on symbols: every comparison splits the space of all p and q into cells, and

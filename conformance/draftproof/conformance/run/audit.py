@@ -168,7 +168,7 @@ def _without_alarm(own: _Group) -> tuple[str, str]:
         return UNDECIDED, f"{tokens:,} tokens with speculation are too few to detect any bias"
     return QUIET, (
         f"{tokens:,} tokens with speculation show no bias. This does not show that the server is "
-        f"lossless: a bias below {least:g} on the {own.favourite}'s favourite (its most probable token), "
-        f"or any bias among other tokens, is expected to stay hidden. `draftproof audit --plan` "
-        f"prints how many tokens a smaller bias needs"
+        f"lossless: a bias below {least:g} on the {own.favourite}'s favourite (its most probable "
+        f"token), or any bias among other tokens, is expected to stay hidden. `draftproof audit "
+        f"--plan` prints how many tokens a smaller bias needs"
     )
