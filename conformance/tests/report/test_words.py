@@ -224,6 +224,18 @@ def test_noise_that_two_draws_share_is_a_likely_cause() -> None:
     assert [*words.likely_cause({"verdict": "conforms", "requirements": [error]})] == []
 
 
+def test_what_was_not_judged_of_an_engine_is_named() -> None:
+    decisions = [
+        {"id": "engine.lossless", "verdict": "pass"},
+        {"id": "engine.concurrent", "verdict": "skipped"},
+        {"id": "engine.length", "verdict": "skipped"},
+    ]
+    engine = {"adapter": {"engine": {}}, "requirements": decisions}
+    assert [*words.unjudged(engine)] == ["not judged: engine.concurrent, engine.length"]
+    assert [*words.unjudged({**engine, "requirements": decisions[:1]})] == []
+    assert [*words.unjudged({**engine, "adapter": {}})] == []
+
+
 def test_what_is_emitted_is_spoken() -> None:
     assert words.spoken((0, 1, 2)) == "[0, 1] then 2"
     assert words.spoken((2,)) == "nothing, then 2"

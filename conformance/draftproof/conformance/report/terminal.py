@@ -130,7 +130,7 @@ def shown_status(title: str) -> Iterator[Callable[[str], None]]:
 
 def _sparing() -> Callable[[], str]:
     """Return a function that returns the time since its start if a line is due, or ''."""
-    begin, due = monotonic(), _FIRST
+    begin, due = monotonic(), float(_FIRST)
 
     def is_due() -> str:
         nonlocal due

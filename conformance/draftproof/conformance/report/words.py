@@ -282,8 +282,16 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the sentences on the extent of a certificate and on its certainty."""
-    for told in (envelope, owing, blindness, undeclared, speed, chance):
+    for told in (unjudged, envelope, owing, blindness, undeclared, speed, chance):
         yield from told(found)
+
+
+def unjudged(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the requirements of a whole engine on which nothing was judged."""
+    if is_engine(found["adapter"]):
+        ids = [each["id"] for each in found["requirements"] if each["verdict"] == SKIPPED]
+        if ids:
+            yield f"not judged: {', '.join(ids)}"
 
 
 def envelope(found: Mapping[str, Any]) -> Iterator[str]:
