@@ -96,15 +96,15 @@ def pages() -> Mapping[str, str]:
     parts = [
         WIDE,
         "# Whole engines on record",
-        "Released engines, run on a CPU and judged by their output. `make engines` derives this "
-        "page again, with packages pinned by hashes. Engines with *replaced* in their name are "
-        "modified: they show that a fix works, or the output of an engine that would not start "
-        "otherwise. Each engine received the requests of [a campaign](how-to/whole-engines.md), "
-        "alone and together, with the settings in its table. The distance is that of all tokens "
-        "with plain sampling from the model's known rows. *Conforms* means that no part deviates "
-        "and that the distance of each part is bounded; *below* is the bound, at a risk of one in "
-        "a million. A campaign ends as soon as it proves a failure, so failing rows have fewer "
-        "tokens. The results say nothing about other versions, devices or methods.",
+        "These released engines were run on a CPU and judged by the tokens that they returned, one "
+        "table for each engine. The results say nothing about other versions, devices or methods.",
+        "*Conforms* means that no part of the campaign deviates and that the distance of each part "
+        "is bounded; *below* is the bound, at a risk of one in a million. The distance is that of "
+        "all tokens with plain sampling from the model's known rows. Each engine received the "
+        "requests of [a campaign](how-to/whole-engines.md), alone and together, with the settings "
+        "in its table. A campaign ends as soon as it proves a failure, so failing rows have fewer "
+        "tokens. Engines with *replaced* in their name are modified: they show that a fix works, "
+        "or the output of an engine that would not start otherwise.",
     ]
     for engine, rows in engines.items():
         parts += [f"## {engine}", table(_COLUMNS, rows)]
@@ -119,6 +119,10 @@ def pages() -> Mapping[str, str]:
         f"[the script](repo:adapters/whole/reproductions/{script.name})"
         for script in sorted((_WHOLE / "reproductions").iterdir())
         if (report := _WHOLE / "reports" / f"{script.stem}.md").exists()
+    ]
+    parts += [
+        "## Derive the record again",
+        "`make engines` runs all engines again, with packages pinned by hashes.",
     ]
     return {"whole-engines-record.md": "\n\n".join(parts) + "\n"}
 

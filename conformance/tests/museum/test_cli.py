@@ -39,6 +39,17 @@ def test_one_is_told_in_words() -> None:
     assert lines[-1] == "1 mutants, 0 controls, mode quick, lanes exact: all as required"
 
 
+def test_without_arguments_the_record_is_printed_at_once() -> None:
+    ran = CliRunner().invoke(mutants, [])
+    assert (ran.exit_code, ran.stderr) == (0, "")
+    lines = ran.stdout.splitlines()
+    assert any(line.split()[0] == "corrects-from-target" for line in lines if line.strip())
+    assert "mode standard, lanes exact: all as required" in lines[-2]
+    assert lines[-1].startswith("Recorded for this version.")
+    document = json.loads(CliRunner().invoke(mutants, ["--json"]).stdout)
+    assert [each["id"] for each in document["exhibits"]] == list(EXHIBITS)
+
+
 def test_json_follows_its_schema() -> None:
     ran = run("accepts-everything", "one-hot-under-the-name-token", "--json")
     assert ran.exit_code == 0

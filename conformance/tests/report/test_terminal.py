@@ -15,6 +15,7 @@ from draftproof.conformance.report.terminal import (
     print_certificate,
     print_law,
     shown_progress,
+    shown_status,
 )
 
 
@@ -61,22 +62,42 @@ def test_an_envelope_fits_a_narrow_terminal(certificate: Any, envelope: Any, wid
     assert "outside: rows of different lengths; K above 1" in told
 
 
-def test_progress_is_silent_where_there_is_no_terminal(
+def test_short_progress_is_silent_where_there_is_no_terminal(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert list(shown_progress([1, 2, 3], 3, "[title]")) == [1, 2, 3]
     assert capsys.readouterr() == ("", "")
 
 
-def test_the_log_of_a_ci_system_has_a_line_a_minute(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("CI", "true")
-    # A step is done every 25 seconds.
+@pytest.fixture
+def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which every step takes 25 seconds."""
     clock = iter(range(0, 1000, 25))
     monkeypatch.setattr(terminal, "monotonic", lambda: next(clock))
-    assert list(shown_progress(range(8), 8, "[title]")) == [*range(8)]
-    assert capsys.readouterr() == ("", "[title]: 3 of 8 after 1 min\n[title]: 6 of 8 after 2 min\n")
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_where_there_is_no_terminal_progress_has_a_line_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert list(shown_progress(range(7), 7, "[title]")) == [*range(7)]
+    assert capsys.readouterr() == (
+        "",
+        "[title]: 1 of 7 after 25 s\n[title]: 4 of 7 after 2 min\n[title]: 7 of 7 after 3 min\n",
+    )
+
+
+@pytest.mark.usefixtures("slow_clock")
+def test_where_there_is_no_terminal_a_status_has_a_line_a_minute(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with shown_status("[title]") as tell:
+        for number in range(5):
+            tell(f"{number} [done]")
+    assert capsys.readouterr() == (
+        "",
+        "[title]: 0 [done] after 25 s\n[title]: 3 [done] after 2 min\n",
+    )
 
 
 def test_a_broken_pipe_is_not_a_verdict() -> None:

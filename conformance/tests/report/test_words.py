@@ -4,7 +4,9 @@ import json
 from typing import Any
 
 import pytest
+import torch
 
+from draftproof.conformance.lanes.exact import OpaqueRandomness, exact_law
 from draftproof.conformance.report import words
 from draftproof.conformance.report.plain import json_text, plain, plain_lines
 
@@ -198,6 +200,40 @@ def test_a_likely_cause_says_what_to_check_and_where_it_was_seen() -> None:
         "Matches no known fault: differs from 5 known faults on 2 cases."
     ]
     assert [*words.likely_cause({"verdict": "conforms"})] == []
+
+
+def test_noise_that_two_draws_share_is_a_likely_cause() -> None:
+    def race() -> tuple[int, ...]:
+        noise = torch.empty(2).exponential_()
+        drawn = (torch.tensor([[0.5, 0.5], [0.3, 0.7]]) / noise).argmax(-1)
+        return tuple(drawn.tolist())
+
+    with pytest.raises(OpaqueRandomness) as seen:
+        exact_law(race)
+    worst = {"case": "batch.all-rejected", "detail": f"exact lane: {seen.value}"}
+    error = {"id": "batch.invariant", "verdict": "error", "worst": worst}
+    (told,) = words.likely_cause({"verdict": "does not conform", "requirements": [error]})
+    assert told == (
+        "Two draws race the same noise, as the exact lane saw on batch.all-rejected: check the "
+        "shape of the noise: one number for each row, position and token."
+    )
+    compared = {"cases": ["a"], "compared": 5, "left_out": [], "matches": []}
+    failures = [{"id": "batch.invariant", "verdict": "error", **worst}]
+    *_, last = words.likely_cause({"likeness": compared, "failures": failures})
+    assert last == told
+    assert [*words.likely_cause({"verdict": "conforms", "requirements": [error]})] == []
+
+
+def test_what_was_not_judged_of_an_engine_is_named() -> None:
+    decisions = [
+        {"id": "engine.lossless", "verdict": "pass"},
+        {"id": "engine.concurrent", "verdict": "skipped"},
+        {"id": "engine.length", "verdict": "skipped"},
+    ]
+    engine = {"adapter": {"engine": {}}, "requirements": decisions}
+    assert [*words.unjudged(engine)] == ["not judged: engine.concurrent, engine.length"]
+    assert [*words.unjudged({**engine, "requirements": decisions[:1]})] == []
+    assert [*words.unjudged({**engine, "adapter": {}})] == []
 
 
 def test_what_is_emitted_is_spoken() -> None:

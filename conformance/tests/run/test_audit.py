@@ -35,8 +35,10 @@ def test_a_lossless_log_raises_no_alarm() -> None:
     found = judged(written(5000, bias=0))
     assert (found["verdict"], found["reason"]) == (
         "no alarm",
-        "5,000 tokens with speculation are expected to show a bias of 0.05 or more on the "
-        "favourites, and smaller ones can be there",
+        "5,000 tokens with speculation show no bias. This does not show that the server is "
+        "lossless: a bias below 0.05 on the draft's favourite (its most probable token), or any "
+        "bias among other tokens, is expected to stay hidden. `draftproof audit --plan` prints "
+        "how many tokens a smaller bias needs",
     )
     (group,) = found["groups"]
     assert group["tokens"] == 5000
@@ -47,10 +49,9 @@ def test_a_lossless_log_raises_no_alarm() -> None:
 
 
 def test_a_lossy_log_raises_one_and_says_what_is_too_often() -> None:
-    found = judged(written(5000, bias=0.2))
+    found = judged(written(5000, bias=0.2), written(5000, bias=0, speculation=False))
     assert found["verdict"] == "alarm"
-    assert "a log without it beside this one shows" in found["reason"]
-    (group,) = found["groups"]
+    group, _ = found["groups"]
     assert group["alarm_after"] < 3000
     assert 0.01 <= group["distance_at_least"] <= 0.1
     assert group["telling"] == {"event": "draft", "direction": "more"}
@@ -66,13 +67,14 @@ def test_what_is_too_seldom_is_told() -> None:
 @pytest.mark.parametrize(
     ("own", "control", "verdict", "reason"),
     [
-        ((5000, 0.2), (5000, 0), "alarm", "and without speculation they are"),
+        ((5000, 0.2), (5000, 0), "alarm", "without it they are"),
         ((5000, 0.2), (100, 0), "inconclusive", "100 tokens without speculation are too few"),
-        ((5000, 0.2), (5000, 0.2), "inconclusive", "without speculation neither"),
+        ((5000, 0.2), (5000, 0.2), "inconclusive", "all tokens, with speculation and without,"),
         ((5000, 0), (5000, 0.2), "inconclusive", "log the distribution that tokens are drawn from"),
-        ((5000, 0), (5000, 0), "no alarm", "expected to show a bias of 0.05 or more"),
+        ((5000, 0), (5000, 0), "no alarm", "a bias below 0.05 on the draft's favourite"),
         ((20, 0), (5000, 0), "inconclusive", "20 tokens with speculation are too few to detect"),
-        ((0, 0), (5000, 0.2), "alarm", "without speculation"),
+        ((5000, 0.2), (0, 0), "inconclusive", "the log has no tokens without speculation: add"),
+        ((0, 0), (5000, 0.2), "inconclusive", "tokens without speculation differ from these rows"),
         ((0, 0), (5000, 0), "inconclusive", "the log has no tokens with speculation"),
     ],
 )
@@ -90,6 +92,7 @@ def test_a_log_without_speculation_tells_the_cause(
 
 def test_a_tolerance_forgives_what_is_below_it() -> None:
     log = written(20_000, bias=0.05)
+    log += written(60_000, bias=0, speculation=False)
     assert judged(log, tolerance=0)["verdict"] == "alarm"
     assert judged(log, tolerance=0.05)["verdict"] == "no alarm"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
@@ -127,18 +128,32 @@ def errors_of(algorithm: str) -> Iterator[None]:
     try:
         yield
     except (InvalidInput, UnknownAdapter) as error:
-        if line := _line_of(error):
-            stop(f"{algorithm}: {error}{line}", 3)
+        # What runs a program on symbols raises an error of its own about the program's.
+        if line := line_of(error) or line_of(error.__cause__ or error):
+            told = _of_floats(str(error)).removeprefix(f"{algorithm} ")
+            stop(f"{algorithm}: {told}{line}", 3)
         raise click.UsageError(str(error)) from None
     except AdapterFailed as error:
-        stop(f"{error}{_line_of(error.__cause__ or error, str(error))}", 3)
+        stop(f"{error}{line_of(error.__cause__ or error, str(error))}", 3)
     except (ArithmeticError, LookupError, RuntimeError, ValueError) as error:
         if algorithm in ALGORITHMS:
             raise
-        stop(f"{algorithm} raised {told_of(error)}{_line_of(error)}", 3)
+        stop(f"{algorithm} raised {told_of(error)}{line_of(error)}", 3)
 
 
-def _line_of(error: BaseException, told: str = "") -> str:
+def _of_floats(message: str) -> str:
+    """Return the message about a number that a float and a fraction made, in the user's words.
+
+    The exact numbers are gmpy2's, and such a product is one of its floats.
+    """
+    return re.sub(
+        r"got mpfr mpfr\('([^']+)'\)",
+        r"got the float \1: it is computed from a float; write that as a fraction",
+        message,
+    )
+
+
+def line_of(error: BaseException, told: str = "") -> str:
     """Return the line of the user's own file that an error came through.
 
     It is empty if there is none, or if its place is `told` already.

@@ -52,7 +52,9 @@ _MOST_DRAWS = 300_000
 def law(algorithm: str, instance_file: str, rho: str | None, as_json: bool) -> None:
     """Print the exact distribution of ALGORITHM on an instance ("-" reads standard input).
 
-    ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
+    ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function. The
+    exit code is 0 whether or not the algorithm is lossless: `draftproof prove` decides that for all
+    p and q.
     """
     from draftproof.conformance.report import terminal
 

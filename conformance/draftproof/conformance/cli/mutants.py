@@ -18,6 +18,7 @@ from rich.markup import escape
 from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
     as_json,
+    echo,
     read_json,
     show,
     stop,
@@ -25,13 +26,14 @@ from draftproof.conformance.cli.documents import (
     written_to,
 )
 from draftproof.conformance.evidence.whole_file import write_whole
-from draftproof.conformance.report.words import trial
+from draftproof.conformance.report.words import recorded_kill_matrix, trial
 from draftproof.reference.extras import installation
 from draftproof.spec import MalformedDocument, validate
 
 
 @click.command()
 @click.argument("ids", nargs=-1, metavar="[ID]...")
+@click.option("--run", "is_run", is_flag=True, help="Judge all again, in about ten minutes.")
 @click.option("--gated", is_flag=True, help="Judge every fault behind every gate.")
 @options.lanes(help="Lanes, each used alone. [default: exact]")
 @options.mode(help="Cases to judge.")
@@ -43,6 +45,7 @@ from draftproof.spec import MalformedDocument, validate
 def mutants(
     context: click.Context,
     ids: tuple[str, ...],
+    is_run: bool,
     gated: bool,
     lanes: tuple[str, ...],
     mode: str,
@@ -51,18 +54,26 @@ def mutants(
     record: Path | None,
     as_json: bool,
 ) -> None:
-    """Judge verifiers with one known fault each, most of them seen in real engines.
+    """Print verifiers with one known fault each, most of them seen in real engines.
 
     Prints the requirement, lane and case that catch each mutant; controls are correct and must
-    pass. IDs select some. A record is the output of --json. --gated judges faults that act only
-    behind a gate, such as a length or a layout.
+    pass. Without an argument, it prints the record of this version. IDs, --run and the options of
+    judging judge them now; --gated judges faults that act only behind a gate, such as a length or
+    a layout. --record updates a record, which is the output of --json.
     """
+    given = {
+        name
+        for name in ("lanes", "mode", "seed", "jobs")
+        if context.get_parameter_source(name) is not ParameterSource.DEFAULT
+    }
+    if record is None and not (ids or is_run or gated or given):
+        _show_record(as_json=as_json)
+        return
     if record is not None:
-        for name in ("lanes", "mode", "seed"):
-            if context.get_parameter_source(name) is not ParameterSource.DEFAULT:
-                raise click.UsageError(
-                    "--record sets the lanes, mode and seed: leave out --lane, --mode and --seed"
-                )
+        if given - {"jobs"}:
+            raise click.UsageError(
+                "--record sets the lanes, mode and seed: leave out --lane, --mode and --seed"
+            )
         known = read_json(str(record))
         with usage_errors(MalformedDocument):
             validate(known, "mutants")
@@ -102,6 +113,13 @@ def mutants(
     printed = _print_gates if gated and not ids else partial(_print, in_full=bool(ids))
     show(document, "mutants", printed, as_json=as_json)
     sys.exit(0 if all(row.caught for row in rows) else 1)
+
+
+def _show_record(*, as_json: bool) -> None:
+    """Print the kill matrix that ships with this version."""
+    show(recorded_kill_matrix(), "mutants", partial(_print, in_full=False), as_json=as_json)
+    if not as_json:
+        echo("Recorded for this version. `draftproof mutants --run` judges all of them again.")
 
 
 def _with_rows(record: Mapping[str, Any], rows: Sequence[Any], ids: Sequence[str]) -> str:

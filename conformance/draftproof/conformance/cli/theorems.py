@@ -10,13 +10,13 @@ from textwrap import shorten
 from typing import Any, NoReturn
 
 import click
-from rich.markup import escape
 
 from draftproof.conformance.cli import options
 from draftproof.conformance.cli.documents import (
     as_json,
     echo,
     errors_of,
+    line_of,
     print_json,
     read_json,
     show,
@@ -37,9 +37,9 @@ from draftproof.reference.ledger import (
     claim_named,
     claim_to_json,
 )
-from draftproof.reference.model import instance_to_json
+from draftproof.reference.model import Instance, instance_to_json
 from draftproof.reference.proof import NotAProof, Refutation, Theorem, Unproven
-from draftproof.reference.verifiers import ALGORITHMS
+from draftproof.reference.verifiers import ALGORITHMS, emission_law
 from draftproof.spec import MalformedDocument, validate
 
 
@@ -49,9 +49,7 @@ from draftproof.spec import MalformedDocument, validate
 @click.option("--length", type=click.IntRange(min=1), help="Draft length L.")
 @options.defaulted("--drafts", type=click.IntRange(min=1), default=1, help="Number of drafts K.")
 @options.defaulted("--scheme", type=click.Choice(tuple(SCHEMES)), default="iid")
-@options.defaulted(
-    "--claim", default="lossless", help=f"Claim to prove: {', '.join(proof.CLAIMS)}."
-)
+@options.defaulted("--claim", default="lossless", help="Claim to prove; they are listed above.")
 @click.option("--output", type=click.Path(path_type=Path), help="File for the proof's record.")
 @click.option("--check", "checked", metavar="FILE", help="Check the record of a proof instead.")
 @as_json
@@ -62,11 +60,22 @@ def prove(
     as_json: bool,
     **shape: Any,
 ) -> None:
-    """Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
+    r"""Prove a claim about ALGORITHM for all p and q of a shape, or refute it.
 
     ALGORITHM is a name from `draftproof list algorithms`, or a function at ./file.py:function.
     Draftproof runs it on symbols: every comparison splits the space of all p and q into cells, and
     in each cell the claim is an identity of polynomials.
+
+    \b
+    The claims, about the algorithm:
+      lossless               its output has the target's distribution
+      lossless_twice         so has that of two iterations
+      at_least_token         it accepts at least as much as token verification
+      optimal                for L = 1: no stateless verifier accepts more
+      lossless_at_every_rho  for L = 1 and k_seq: lossless for every factor
+      at_most_k_seq          for L = 1: it accepts at most as much as k_seq
+
+    Exit codes: 0 proved, 1 refuted, 3 the function failed, 4 neither.
     """
     if checked is not None:
         if algorithm is not None:
@@ -82,7 +91,7 @@ def prove(
             )
         found = _found(algorithm, **shape)
         if isinstance(found, Refutation):
-            _print_refutation(found, as_json=as_json)
+            _print_refutation(found, algorithm, as_json=as_json)
         _print_theorem(found, output, as_json=as_json)
 
 
@@ -90,12 +99,11 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
     """Prove or refute; print any other outcome and exit."""
     from draftproof.conformance.report import terminal
 
-    proving = escape(f"proving {algorithm}")
-    with errors_of(algorithm), terminal.console(stderr=True).status(proving) as status:
+    with errors_of(algorithm), terminal.shown_status(f"proving {algorithm}") as tell:
         try:
             return proof.prove(
                 load_algorithm(algorithm),
-                watch=lambda cells: status.update(f"{proving}: {cells} cells"),
+                watch=lambda steps: tell(f"{steps:,} steps"),
                 **shape,
             )
         except Unproven as error:
@@ -103,14 +111,24 @@ def _found(algorithm: str, **shape: Any) -> Theorem | Refutation:
             sys.exit(4)
 
 
-def _print_refutation(found: Refutation, *, as_json: bool) -> NoReturn:
-    echo(f"Refuted: {found}", err=True)
+def _print_refutation(found: Refutation, algorithm: str, *, as_json: bool) -> NoReturn:
+    line = _failing_line(algorithm, found.instance) if found.reason else ""
+    echo(f"Refuted: {found}{line}", err=True)
     instance = instance_to_json(found.instance)
     if as_json:
         print_json(instance, "instance")
     else:
         echo(f"counterexample: {json.dumps(instance)}")
     sys.exit(1)
+
+
+def _failing_line(algorithm: str, instance: Instance) -> str:
+    """Return the line of the user's own file that fails on an instance, or ''."""
+    try:
+        emission_law(load_algorithm(algorithm), instance)
+    except Exception as error:
+        return line_of(error)
+    return ""
 
 
 def _print_theorem(theorem: Theorem, output: Path | None, *, as_json: bool) -> None:

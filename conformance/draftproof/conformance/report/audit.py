@@ -24,7 +24,7 @@ def print_audit(console: Console, document: Mapping[str, Any]) -> None:
     """Print the findings of an audit."""
     table = Table(box=box.SIMPLE, pad_edge=False)
     table.add_column("speculation", overflow="fold")
-    for title in ("tokens", "alarm after", "distance at least", "would detect"):
+    for title in ("tokens", "alarm after", "distance at least", "would find"):
         table.add_column(title, justify="right", overflow="fold")
     for group in document["groups"]:
         after = group["alarm_after"]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
 from time import monotonic
@@ -84,13 +84,17 @@ def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
 
 
 def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any]:
-    """Iterate with a progress bar on the terminal's error stream.
+    """Iterate with a progress bar on the error stream.
 
-    In the log of a CI system (variable CI), a line is printed every minute; elsewhere, nothing is.
+    Where that is no terminal, a line is printed after ten seconds and then every minute.
     """
     errors = console(stderr=True)
-    if not errors.is_terminal and os.environ.get("CI"):
-        yield from _told_by_the_minute(errors, steps, count, title)
+    if not errors.is_terminal:
+        is_due = _sparing()
+        for number, step in enumerate(steps, 1):
+            if since := is_due():
+                errors.print(f"{escape(title)}: {number} of {count} after {since}")
+            yield step
         return
     columns = (
         TextColumn("{task.description}"),
@@ -100,24 +104,46 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
         TextColumn("left:"),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
+    with Progress(*columns, console=errors, transient=True) as bar:
         yield from bar.track(steps, total=count, description=escape(title))
 
 
-def _told_by_the_minute(
-    errors: Console, steps: Iterable[Any], count: int, title: str
-) -> Iterator[Any]:
-    begin = told = monotonic()
-    for number, step in enumerate(steps, 1):
-        now = monotonic()
-        if now - told >= _MINUTE:
-            told = now
-            minutes = (now - begin) / _MINUTE
-            errors.print(f"{escape(title)}: {number} of {count} after {minutes:.0f} min")
-        yield step
+@contextmanager
+def shown_status(title: str) -> Iterator[Callable[[str], None]]:
+    """Show what a long step is doing on the error stream; yields a function that adds a detail.
+
+    Where that is no terminal, a line is printed after ten seconds and then every minute.
+    """
+    errors = console(stderr=True)
+    if errors.is_terminal:
+        with errors.status(escape(title)) as status:
+            yield lambda detail: status.update(escape(f"{title}: {detail}"))
+        return
+    is_due = _sparing()
+
+    def tell(detail: str) -> None:
+        if since := is_due():
+            errors.print(escape(f"{title}: {detail} after {since}"))
+
+    yield tell
 
 
-_MINUTE = 60
+def _sparing() -> Callable[[], str]:
+    """Return a function that returns the time since its start if a line is due, or ''."""
+    begin, due = monotonic(), float(_FIRST)
+
+    def is_due() -> str:
+        nonlocal due
+        since = monotonic() - begin
+        if since < due:
+            return ""
+        due = since + _MINUTE
+        return f"{since / _MINUTE:.0f} min" if since >= _MINUTE else f"{since:.0f} s"
+
+    return is_due
+
+
+_FIRST, _MINUTE = 10, 60
 
 
 def print_certificate(

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -281,8 +282,16 @@ def chance(found: Mapping[str, Any]) -> Iterator[str]:
 
 def sentences(found: Mapping[str, Any]) -> Iterator[str]:
     """Yield the sentences on the extent of a certificate and on its certainty."""
-    for told in (envelope, owing, blindness, undeclared, speed, chance):
+    for told in (unjudged, envelope, owing, blindness, undeclared, speed, chance):
         yield from told(found)
+
+
+def unjudged(found: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the requirements of a whole engine on which nothing was judged."""
+    if is_engine(found["adapter"]):
+        ids = [each["id"] for each in found["requirements"] if each["verdict"] == SKIPPED]
+        if ids:
+            yield f"not judged: {', '.join(ids)}"
 
 
 def envelope(found: Mapping[str, Any]) -> Iterator[str]:
@@ -361,11 +370,12 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     known, the next step is.
     """
     told = found.get("likeness")
+    decided = found.get("failures", found.get("requirements", ()))
     if told is None:
         if found["verdict"] == "does not conform":
-            decided = found.get("failures", found.get("requirements", ()))
             is_whole = any(each["id"].startswith("engine.") for each in decided)
-            yield _NEXT_FOR_ENGINES if is_whole else _NOTHING_TO_COMPARE
+            shared = _of_shared_noise(decided)
+            yield shared or (_NEXT_FOR_ENGINES if is_whole else _NOTHING_TO_COMPARE)
         return
     count, matches = len(told["cases"]), told["matches"]
     cases = f"{count} case{'s' if count != 1 else ''}"
@@ -381,9 +391,26 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     if not matches:
         faults = f"{told['compared']} known fault{'s' if told['compared'] != 1 else ''}"
         yield f"Matches no known fault: differs from {faults} on {cases}."
+        if shared := _of_shared_noise(decided):
+            yield shared
     if left := told["left_out"]:
         yield f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'} not compared."
 
+
+def _of_shared_noise(decided: Iterable[Mapping[str, Any]]) -> str:
+    """Return the cause of a failure beside which the exact lane saw noise that two draws share."""
+    for each in decided:
+        worst = each.get("worst", each)
+        if _RACES_TWICE in worst.get("detail", ""):
+            return (
+                f"Two draws race the same noise, as the exact lane saw on {worst['case']}: check "
+                f"the shape of the noise: one number for each row, position and token."
+            )
+    return ""
+
+
+_RACES_TWICE = "races noise that has already decided another race"
+"""Words of the exact lane about an exponential race."""
 
 _NOTHING_TO_COMPARE = "Unknown: no failing case has a computed distribution to compare."
 _NEXT_FOR_ENGINES = (
@@ -525,6 +552,14 @@ def spoken(emitted: Any) -> str:
         return " | ".join(spoken(row) for row in emitted)
     *accepted, token = emitted
     return f"{json.dumps(accepted)} then {token}" if accepted else f"nothing, then {token}"
+
+
+def recorded_kill_matrix() -> dict[str, Any]:
+    """Return the kill matrix that ships with this version, a document of the schema `mutants`."""
+    found: dict[str, Any] = json.loads(
+        Path(__file__).with_name("kill_matrix.json").read_text(encoding="utf-8")
+    )
+    return found
 
 
 def trial(document: Mapping[str, Any]) -> tuple[str, list[str]]:

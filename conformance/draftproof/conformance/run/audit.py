@@ -51,10 +51,15 @@ class _Group:
         return self.wealth.smallest(self.threshold)
 
     @property
+    def favourite(self) -> str:
+        """The event whose bias is found first: the draft's favourite, if the log has it."""
+        has_draft = not numpy.isnan(self.wealth.kept[:, EVENTS.index("draft")]).all()
+        return "draft" if has_draft else "target"
+
+    @property
     def detectable(self) -> float:
-        """The smallest bias of either favourite that this many tokens are expected to detect."""
-        draft, target, *_ = self.wealth.kept.T
-        chances = target if numpy.isnan(draft).all() else draft
+        """The smallest bias of a favourite that this many tokens are expected to detect."""
+        chances = self.wealth.kept[:, EVENTS.index(self.favourite)]
         return detectable(chances, self.wealth.tokens, self.threshold, epsilon=self.tolerance)
 
     def would_show(self, other: _Group) -> bool:
@@ -131,30 +136,29 @@ def audit(tokens: Iterable[Audited], *, alpha: float, tolerance: float) -> dict[
 def _verdict(groups: dict[bool, _Group]) -> tuple[str, str]:
     """Return the verdict on speculation, and its reason, given the findings without speculation."""
     own, control = groups.get(True), groups.get(False)
+    if control is not None and control.alarm_after is not None:
+        kinds = "tokens without speculation"
+        if own is not None and own.alarm_after is not None:
+            kinds = "all tokens, with speculation and without,"
+        return UNDECIDED, (
+            f"{kinds} differ from these rows: log the distribution that tokens are drawn from, "
+            "after temperature and filters"
+        )
     if own is None:
-        if control is not None and control.alarm_after is not None:
-            return ALARM, "the tokens are not drawn from these rows, without speculation"
-        return UNDECIDED, "the log has no tokens with speculation, so it cannot show its faults"
-    if own.alarm_after is None and (control is None or control.alarm_after is None):
+        return UNDECIDED, "the log has no tokens with speculation"
+    if own.alarm_after is None:
         return _without_alarm(own)
     if control is None:
-        return ALARM, (
-            "the tokens are not drawn from these rows; whether speculation is the cause, a log "
-            "without it beside this one shows"
-        )
-    if own.alarm_after is None:
         return UNDECIDED, (
-            "without speculation the tokens are not drawn from these rows: log the distribution "
-            "that tokens are drawn from, after temperature and filters"
+            "the tokens are not drawn from these rows, and the log has no tokens without "
+            "speculation: add some to show whether speculation is the cause"
         )
-    if control.alarm_after is not None:
-        return UNDECIDED, "the tokens are not drawn from these rows, without speculation neither"
     if not control.would_show(own):
         return UNDECIDED, (
             f"the tokens are not drawn from these rows, but {control.wealth.tokens:,} tokens "
             f"without speculation are too few to show whether speculation is the cause"
         )
-    return ALARM, "the tokens are not drawn from these rows, and without speculation they are"
+    return ALARM, "with speculation the tokens are not drawn from these rows; without it they are"
 
 
 def _without_alarm(own: _Group) -> tuple[str, str]:
@@ -163,6 +167,8 @@ def _without_alarm(own: _Group) -> tuple[str, str]:
     if least == inf:
         return UNDECIDED, f"{tokens:,} tokens with speculation are too few to detect any bias"
     return QUIET, (
-        f"{tokens:,} tokens with speculation are expected to show a bias of {least:g} or more on "
-        f"the favourites, and smaller ones can be there"
+        f"{tokens:,} tokens with speculation show no bias. This does not show that the server is "
+        f"lossless: a bias below {least:g} on the {own.favourite}'s favourite (its most probable "
+        f"token), or any bias among other tokens, is expected to stay hidden. `draftproof audit "
+        f"--plan` prints how many tokens a smaller bias needs"
     )

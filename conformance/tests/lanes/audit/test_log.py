@@ -164,7 +164,7 @@ TOP = {"token": 0, "top": {"0": -0.1}}
         ({**ROW, "speculation": 1}, "speculation is true or false, got 1"),
         ({"token": 0, "row": []}, r"row is a list of probabilities, got \[\]"),
         ({"token": 0, "row": [0.5, "a"]}, "row is a list of probabilities"),
-        ({"token": 0, "row": [-0.5, 1.5]}, "row has -0.5; it has probabilities that sum to 1"),
+        ({"token": 0, "row": [-0.5, 1.5]}, "row has -0.5; give probabilities that sum to 1"),
         ({"token": 0, "row": [0.5, 0.4]}, "row sums to 0.9"),
         ({"token": 0, "top": {}}, "top has logarithms by token id, got {}"),
         ({"token": 0, "top": {"a": -1}}, "top has token ids as keys, got 'a'"),

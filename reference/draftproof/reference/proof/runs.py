@@ -45,9 +45,7 @@ def next_event(claim: Statement, program: int, answers: Answers, cell: Cell) -> 
     except _AskedForMore as asked:
         return asked.shares
     except NotRational as error:
-        raise Unsupported(
-            f"{claim.algorithm} computes with numbers only, it cannot run on symbols: {error}"
-        ) from None
+        raise Unsupported(f"{claim.algorithm} cannot run on symbols: {error}") from error
     except KeptBetweenRuns:
         raise Unsupported(
             f"{claim.algorithm} keeps numbers from one run to the next, it cannot run on symbols: "

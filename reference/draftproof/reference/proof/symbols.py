@@ -10,7 +10,7 @@ from itertools import islice, product
 from operator import add, mul, sub, truediv
 from typing import Any
 
-from draftproof.reference.errors import Unsupported
+from draftproof.reference.errors import NotRational, Unsupported
 from draftproof.reference.model import Instance, Model, Path, Row
 from draftproof.reference.proof.cells import NEGATIVE, NOT_NEGATIVE, POSITIVE, ZERO, Cell, Signs
 from draftproof.reference.proof.polynomials import Quotient, Ring, field_of, power_of, ring_of
@@ -160,6 +160,12 @@ class Unknown:
 
     def __bool__(self) -> bool:
         return self != 0
+
+    def __float__(self) -> float:
+        raise NotRational(
+            "a symbol has no float: a proof needs fractions, + - * / and comparisons, so neither "
+            "float(), math.sqrt() nor numpy"
+        )
 
     def __hash__(self) -> int:
         # Numbers of different cells differ: with one hash, caches would compare all of them.

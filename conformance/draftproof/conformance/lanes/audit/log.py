@@ -182,7 +182,7 @@ def _of_row(document: Mapping[str, Any], token: int, favourite: int | None, wher
     least, total = min(row), sum(row)
     if least < 0 or abs(total - 1) > OFF_BY:
         told = f"has {least:.6g}" if least < 0 else f"sums to {total:.6g}"
-        raise UnreadableLog(f"{where}: row {told}; it has probabilities that sum to 1")
+        raise UnreadableLog(f"{where}: row {told}; give probabilities that sum to 1")
     chance = row[token] / total
     tail = sum(each for each in row if each < SMALL * total) / total
     best = max(row)
