@@ -179,8 +179,8 @@ MUTANTS = (
         "xLLM, found by running and reading it",
         what="Draws the correction from p without the drafted token.",
         why="it is the residual of a draft that is certain; this one was sampled from q",
-        check="the residual: (p - q)+ where drafts are sampled; p without the drafted token is right "
-        "only for a draft that is certain",
+        check="the residual: (p - q)+ where drafts are sampled; p without the drafted token is "
+        "right only for a draft that is certain",
         also=("random.fresh",),
         residual=lambda p, q, path: without(p, path),
     ),
