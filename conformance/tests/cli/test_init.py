@@ -52,7 +52,7 @@ def test_three_files_are_written_and_named(here: Path) -> None:
         "test_mine.py: judges the adapter with pytest",
         f"{WORKFLOW}: certifies the adapter on every push",
         "  replace OWNER/draftproof@COMMIT with your copy of draftproof on GitHub, or do without:",
-        "  docs/pages/how-to/continuous-integration.md has both ways",
+        "  the page 'Certify in continuous integration' of the documentation has both ways",
         "",
         "Now run",
         "  draftproof certify ./mine.py:Mine",

@@ -199,6 +199,12 @@ def test_a_likely_cause_says_what_to_check_and_where_it_was_seen() -> None:
     assert [*words.likely_cause({"likeness": {**told, "matches": []}})] == [
         "Matches no known fault: differs from 5 known faults on 2 cases."
     ]
+    for left, said in (
+        (["v"], "1 known fault was not compared: `v`."),
+        ([*"vwxyz"], "5 known faults were not compared: `v`, `w`, `x` and 2 more."),
+    ):
+        *_, last = words.likely_cause({"likeness": {**told, "left_out": left}})
+        assert last == said
     assert [*words.likely_cause({"verdict": "conforms"})] == []
 
 

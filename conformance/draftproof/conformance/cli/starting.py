@@ -137,7 +137,7 @@ def _of_engine(name: str, folder: Path, action: str | None, *, as_json: bool) ->
 def _tell_action(action: str | None) -> None:
     if action is None:
         echo(f"  replace {_PLACEHOLDER} with your copy of draftproof on GitHub, or do without:")
-        echo("  docs/pages/how-to/continuous-integration.md has both ways")
+        echo("  the page 'Certify in continuous integration' of the documentation has both ways")
 
 
 def _named(name: str) -> tuple[str, str]:

@@ -394,7 +394,10 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
         if shared := _of_shared_noise(decided):
             yield shared
     if left := told["left_out"]:
-        yield f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'} not compared."
+        names = ", ".join(f"`{each}`" for each in left[:_MATCHES])
+        more = f" and {len(left) - _MATCHES} more" if len(left) > _MATCHES else ""
+        count = f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'}"
+        yield f"{count} not compared: {names}{more}."
 
 
 def _of_shared_noise(decided: Iterable[Mapping[str, Any]]) -> str:
