@@ -82,7 +82,7 @@ def test_the_speed_is_told_where_an_optimum_is_known(
     conforming: dict[str, Any], failing: dict[str, Any]
 ) -> None:
     (told,) = words.speed(found(conforming))
-    assert "95.0% of the optimum on average over 2 cases, at worst 90.0% (case.0)" in told
+    assert "95.0% of the optimum on average over 2 cases, at worst 90.0% on case case.0" in told
     assert not list(words.speed(found(failing)))
 
 

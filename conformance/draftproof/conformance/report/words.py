@@ -240,7 +240,7 @@ def speed(found: Mapping[str, Any]) -> Iterator[str]:
         mean, worst = sum(known.values()) / len(known), min(known, key=lambda case: known[case])
         yield (
             f"E[accepted length] is {mean:.1%} of the optimum on average over {len(known)} "
-            f"cases, at worst {known[worst]:.1%} ({worst})"
+            f"cases, at worst {known[worst]:.1%} on case {worst}"
         )
 
 
