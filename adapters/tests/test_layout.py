@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
 import torch
 
 from draftproof.adapters.engines.layout import flattened, logits_of, read
+from draftproof.adapters.engines.released import MovedOn
 from draftproof.conformance.protocol.adapter import Request
 
 PLACE = torch.arange(6.0).view(2, 1, 3, 1).expand(-1, -1, -1, 7)
@@ -62,3 +64,10 @@ def test_what_is_no_row_is_told() -> None:
     given = Request(torch.tensor([[[4, 5]]] * 3), torch.ones(()), torch.ones(()))
     emitted = torch.tensor([[-1, -1, -1], [4, -1, 6], [3, 5, 6]])
     assert read(given, emitted).accepted_length.tolist() == [-1, -1, -1]
+
+
+def test_what_has_another_shape_is_told() -> None:
+    given = Request(torch.tensor([[[4, 5]]] * 3), torch.ones(()), torch.ones(()))
+    told = r"it returned \[3\] where this adapter reads rows of tokens \[3, 3\]"
+    with pytest.raises(MovedOn, match=told):
+        read(given, torch.zeros(3, dtype=torch.int64))

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -142,9 +143,26 @@ def test_a_method_that_a_source_has_not_is_told(tmp_path: Path) -> None:
     here = checkout(tmp_path)
     (here / "src" / PIECE).write_text("")
     assert PACKAGES["transformers"].judged(str(here)) == {}
-    with pytest.raises(
-        Unavailable, match=r"transformers 9\.9 has no token: .*utils\.py would have"
-    ):
+    name = f"transformers/token@{here}"
+    told = r"transformers 9\.9 has no token: .*utils\.py has no 'def _speculative_sampling\('"
+    with pytest.raises(Unavailable, match=told):
+        getattr(engines, name)
+    (here / "src" / PIECE).unlink()
+    told = r"transformers 9\.9 has no token: there is no file transformers/generation/utils\.py"
+    with pytest.raises(Unavailable, match=told):
+        getattr(engines, name)
+
+
+def test_a_name_that_a_source_has_lost_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def made(_: EngineMethod, release: sources.Found) -> Any:
+        return release.rules  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(EngineMethod, "adapter", made)
+    here = checkout(tmp_path)
+    told = r"transformers 9\.9: .* no attribute 'rules', which this adapter uses\. "
+    with pytest.raises(MovedOn, match=told):
         getattr(engines, f"transformers/token@{here}")
 
 

@@ -152,6 +152,13 @@ def test_a_wheel_is_read_without_installing_it(tmp_path: Path) -> None:
     assert (found.version, ran(found)) == ("2.5", ("engine/rules.py", "engine/sampler.py"))
 
 
+def test_an_unpacked_wheel_has_the_version_of_its_metadata(tmp_path: Path) -> None:
+    (tmp_path / "engine").mkdir()
+    assert at(tmp_path, "engine").version == "unknown version"
+    (tmp_path / "engine-2.5.dist-info").mkdir()
+    assert at(tmp_path, "engine").version == "2.5"
+
+
 def test_an_installed_package_is_found_and_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -168,6 +175,7 @@ def test_an_installed_package_is_found_and_not_imported(
         ("nowhere", "there is no folder and no wheel '.*nowhere'"),
         ("empty", "'.*empty' has no package 'engine': neither engine, src/engine, python/engine"),
         ("text.whl", "'.*text.whl' is neither a folder nor a wheel"),
+        ("cut.whl", "the end of the wheel '.*cut.whl' is missing: fetch it again"),
         ("other.whl", "'.*other.whl' has no package 'engine'"),
     ],
 )
@@ -176,6 +184,7 @@ def test_a_source_that_is_none_is_told(tmp_path: Path, place: str, told: str) ->
     (tmp_path / "text.whl").write_text("no archive")
     with zipfile.ZipFile(tmp_path / "other.whl", "w") as file:
         file.writestr("other/__init__.py", "")
+    (tmp_path / "cut.whl").write_bytes((tmp_path / "other.whl").read_bytes()[:40])
     with pytest.raises(Unavailable, match=told):
         at(tmp_path / place, "engine")
 

@@ -59,7 +59,7 @@ from draftproof.reference.rational import rational
 from draftproof.spec import schema
 
 
-def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
+def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
     return steps
 
 
@@ -234,7 +234,7 @@ def test_progress_is_shown_step_by_step_and_ends() -> None:
     shown: list[tuple[int, str]] = []
     steps: list[Any] = []
 
-    def watched(over: Iterable[Any], count: int, title: str) -> Iterable[Any]:
+    def watched(over: Iterable[Any], count: int, title: str, *_: object) -> Iterable[Any]:
         shown.append((count, title))
         for step in over:
             steps.append(step)

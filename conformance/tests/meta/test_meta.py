@@ -65,7 +65,7 @@ MATRIX = json.loads((html.FOLDER / "kill_matrix.json").read_text(encoding="utf-8
 SHIPPED = {exhibit["id"]: exhibit for exhibit in MATRIX["exhibits"]}
 
 
-def silent(steps: Iterable[Any], count: int, title: str) -> Iterable[Any]:
+def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
     return steps
 
 

@@ -280,9 +280,7 @@ def test_the_envelope_is_a_table_of_what_was_covered_together(
 ) -> None:
     text = rendered([certificate(envelope=envelope)], "html")
     paragraphs = texts(text, "p")
-    assert any(
-        told.startswith("Distributions compared at L 2 to 33, B 1 to") for told in paragraphs
-    )
+    assert any(told.startswith("Distributions compared at L 2 and 33; B 1") for told in paragraphs)
     assert any(told.startswith("Outside: rows of different lengths") for told in paragraphs)
     table = re.search(r'<div class="matrix together".*?</div>', text, re.DOTALL)
     assert table is not None

@@ -1,6 +1,9 @@
 from __future__ import annotations
 
 import io
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +61,7 @@ def test_an_envelope_fits_a_narrow_terminal(certificate: Any, envelope: Any, wid
     lines = [line for line in Text.from_ansi(file.getvalue()).split() if ".json" not in line.plain]
     assert max(line.cell_len for line in lines) <= width
     told = " ".join(" ".join(line.plain for line in lines).split())
-    assert "B 1 to 1,024, K 1, V 3 to 262,144; float32; contiguous, strided" in told
+    assert "B 1 and 1,024; K 1; V 3 and 262,144; float32; contiguous, strided" in told
     assert "outside: rows of different lengths; K above 1" in told
 
 
@@ -70,34 +73,64 @@ def test_short_progress_is_silent_where_there_is_no_terminal(
 
 
 @pytest.fixture
-def slow_clock(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A clock on which every step takes 25 seconds."""
-    clock = iter(range(0, 1000, 25))
-    monkeypatch.setattr(terminal, "monotonic", lambda: next(clock))
+def fast_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A clock on which a minute takes a second."""
+    monkeypatch.setattr(terminal, "monotonic", lambda: 60 * time.monotonic())
+    monkeypatch.setattr(terminal, "Event", Sixtieth)
 
 
-@pytest.mark.usefixtures("slow_clock")
-def test_where_there_is_no_terminal_progress_has_a_line_a_minute(
+class Sixtieth:
+    """Event that waits a sixtieth of the time."""
+
+    def __init__(self) -> None:
+        self._event = threading.Event()
+        self.set = self._event.set
+
+    def wait(self, seconds: float) -> bool:
+        return self._event.wait(max(seconds, 0) / 60)
+
+
+@pytest.mark.usefixtures("fast_clock")
+def test_where_there_is_no_terminal_progress_has_a_line_a_minute_also_during_a_step(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert list(shown_progress(range(7), 7, "[title]")) == [*range(7)]
-    assert capsys.readouterr() == (
-        "",
-        "[title]: 1 of 7 after 25 s\n[title]: 4 of 7 after 2 min\n[title]: 7 of 7 after 3 min\n",
-    )
+    def steps() -> Iterator[int]:
+        yield 1
+        time.sleep(2.5)
+        yield 2
+
+    assert [*shown_progress(steps(), 2, "[title]", ["quick", "slow"])] == [1, 2]
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[:3] == [
+        f"[title]: 1 of 2 after {since}, at slow" for since in ("10 s", "1 min", "2 min")
+    ]
 
 
-@pytest.mark.usefixtures("slow_clock")
+@pytest.mark.usefixtures("fast_clock")
 def test_where_there_is_no_terminal_a_status_has_a_line_a_minute(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     with shown_status("[title]") as tell:
-        for number in range(5):
-            tell(f"{number} [done]")
-    assert capsys.readouterr() == (
-        "",
-        "[title]: 0 [done] after 25 s\n[title]: 3 [done] after 2 min\n",
-    )
+        time.sleep(0.5)
+        tell("[done]")
+        time.sleep(1)
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.splitlines()[:2] == ["[title] after 10 s", "[title]: [done] after 1 min"]
+
+
+@pytest.mark.usefixtures("fast_clock")
+def test_progress_ends_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    def steps() -> Iterator[int]:
+        yield 1
+        raise ValueError
+
+    before = threading.active_count()
+    with pytest.raises(ValueError):  # noqa: PT011  # its own
+        list(shown_progress(steps(), 2, "title"))
+    assert threading.active_count() == before
+    assert capsys.readouterr() == ("", "")
 
 
 def test_a_broken_pipe_is_not_a_verdict() -> None:

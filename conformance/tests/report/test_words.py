@@ -199,6 +199,11 @@ def test_a_likely_cause_says_what_to_check_and_where_it_was_seen() -> None:
     assert [*words.likely_cause({"likeness": {**told, "matches": []}})] == [
         "Matches no known fault: differs from 5 known faults on 2 cases."
     ]
+    alike = {"cases": ["a"], "matches": [{"fault": name, "identical": 1} for name in "abcd"]}
+    assert [*words.likely_cause({"likeness": {**told, **alike}})] == [
+        "Unknown: only one case shows the fault clearly, and 4 known faults behave the same there: "
+        "`a`, `b`, `c` and 1 more."
+    ]
     for left, said in (
         (["v"], "1 known fault was not compared: `v`."),
         ([*"vwxyz"], "5 known faults were not compared: `v`, `w`, `x` and 2 more."),
@@ -297,7 +302,7 @@ def test_a_verdict_says_how_sure_it_is(
 def test_an_envelope_is_told_with_what_is_outside(certificate: Make, envelope: Any) -> None:
     inside, outside = words.envelope(found(certificate(envelope=envelope)))
     assert inside == (
-        "distributions compared at L 2 to 33, B 1 to 1,024, K 1, V 3 to 262,144; float32; "
+        "distributions compared at L 2 and 33; B 1 and 1,024; K 1; V 3 and 262,144; float32; "
         "contiguous, strided; with a generator; call 1; rows of 3 tokens with mass, "
         "TV(p, q) 0 to 0.5, q from 1e-07 on"
     )

@@ -22,6 +22,7 @@ from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.lanes.statistics import Budget
 from draftproof.conformance.protocol.adapter import (
     Declaration,
+    Program,
     Request,
     Result,
     declaration,
@@ -287,6 +288,32 @@ def test_what_no_lane_sees_is_said_lane_by_lane() -> None:
     assert {each.verdict for each in nothing_found} == {"skipped"}
     assert [each.requirement for each in nothing_found] == ["law.support", "law.prefix"]
     assert "none of the lanes that were asked for" in nothing_found[0].detail
+
+
+def ours(text: str) -> Callable[[Program, Terms], list[Finding]]:
+    """Return a judgement whose code is the suite's own, and which evaluates this."""
+    own = {"__name__": "draftproof.conformance.requirements.tail"}
+    found: Callable[[Program, Terms], list[Finding]] = eval(f"lambda program, terms: {text}", own)
+    return found
+
+
+def test_an_error_of_the_adapter_in_a_task_decides_nothing(tmp_path: Path) -> None:
+    file = tmp_path / "raising.py"
+    file.write_text(SOURCE.replace("return SimpleNamespace()", 'raise KeyError("no cache")'))
+    task = Task("tail.flat.v8", ("number.tail",), ("probe",), ours("program.adapter.verify(None)"))
+    raising = program_of(load_adapter(f"{file}:Silent"))
+    ((found,),) = judged(
+        Work(raising, None, [task], TERMS, {}, sampled=True), known=(), keep=forget, over=here
+    )
+    assert (found.requirement, found.verdict) == ("number.tail", "error")
+    assert found.detail == "it raised KeyError: 'no cache' (raising.py:10)"
+
+
+def test_an_error_of_ours_is_raised() -> None:
+    task = Task("equal", ("law.lossless",), ("exact",), ours("{}['no such key']"))
+    work = Work(program_of(Token()), None, [task], TERMS, {}, sampled=True)
+    with pytest.raises(KeyError, match="no such key"):
+        list(judged(work, known=(), keep=forget, over=here))
 
 
 def test_what_samples_cannot_decide_is_skipped_where_nothing_else_sees() -> None:

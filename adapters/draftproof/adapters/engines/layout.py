@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor
 
+from draftproof.adapters.engines.released import MovedOn
 from draftproof.conformance.adapter import Request, Result
 
 
@@ -119,9 +120,14 @@ def read(request: Request, emitted: Tensor) -> Result:
     """Return what rows [B, L+1] of tokens say, which end before their first -1.
 
     An accepted length of -1 says that a row is none: it is empty, goes on behind a -1, or begins
-    with other tokens than the drafted ones.
+    with other tokens than the drafted ones. Raises `MovedOn` for tensors of other shapes.
     """
     drafted = request.draft_tokens[:, 0]
+    expected = (len(drafted), drafted.shape[1] + 1)
+    if emitted.shape != expected:
+        raise MovedOn(
+            f"it returned {[*emitted.shape]} where this adapter reads rows of tokens {[*expected]}"
+        )
     is_there = emitted != -1
     count = is_there.sum(1)
     accepted = count - 1

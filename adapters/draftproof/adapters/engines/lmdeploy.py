@@ -66,7 +66,7 @@ class RejectionSampling:
         """Verify B rows with one path each."""
         target = logits_of(request)[1][:, 0]
         bonus = torch.multinomial(request.target_probs[:, 0, -1], 1, generator=request.generator)
-        emitted, _, last = self._sampling.forward(
+        emitted, rejected, last = self._sampling.forward(
             target[:, :-1].contiguous(),
             request.draft_tokens[:, 0],
             bonus[:, 0],
@@ -74,6 +74,7 @@ class RejectionSampling:
             draft_probs=request.draft_probs[:, 0].contiguous(),
         )
         found = read(request, emitted)
-        # It says what came last itself, as the next forward pass is told.
-        is_other = last != found.next_token
+        # It says itself what came last and how many drafts did not, as the next pass is told.
+        length = request.draft_tokens.shape[-1]
+        is_other = (last != found.next_token) | (rejected != length - found.accepted_length)
         return Result(found.accepted_length.masked_fill(is_other, -1), found.path, found.next_token)

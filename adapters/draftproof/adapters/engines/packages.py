@@ -66,6 +66,13 @@ class EngineMethod:
             for member, text in self.needs.items()
         )
 
+    def lack(self, release: Found) -> str:
+        """Return what a package without the method lacks: its file, or a text in it."""
+        present = [member for member in self.needs if release.has(member)]
+        if not present:
+            return f"there is no file {' or '.join(self.needs)}"
+        return f"{present[0]} has no {self.needs[present[0]].strip()!r}"
+
 
 @dataclass(frozen=True)
 class PastVersion:
@@ -169,7 +176,8 @@ _FEW = ("generic.v2.l2", "zeros.draft")
 second case the residual has two."""
 _CALLED = (
     "Its function rejection_sample is called; torch draws the bonus, and RejectionSampler.forward, "
-    "which prepares the rows and the bonus, is not judged."
+    "which prepares the rows and the bonus, is not judged. "
+    "Rows at temperature 0, and drafts without probabilities, are not judged."
 )
 _V1 = "vllm/v1/sample/rejection_sampler.py"
 _V2 = "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
@@ -185,10 +193,16 @@ _AGREED = "Its job and its models are doubles; its sampler, of its extension, is
 _MEGATRON = "megatron/core/inference/text_generation_controllers/text_generation_controller.py"
 _NEMO = "nemo_automodel/components/speculative"
 _RBLN = "vllm_rbln/v1/sample/rbln_rejection_sampler.py"
-_FED = "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x)."
+_FED = (
+    "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x). "
+    "Rows at temperature 0, and drafts without probabilities, are not judged."
+)
 _BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
+_COINS = "Torch draws the coins, as the engine's caller does; both thresholds are 1."
+_WARM = "Rows at temperature 0, and drafts without probabilities, are not judged."
 _UNPINNED = (
-    "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM."
+    "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM. "
+    "Rows at temperature 0, and drafts without probabilities, are not judged."
 )
 
 PACKAGES = {
@@ -289,6 +303,7 @@ PACKAGES = {
                     mode="standard",
                     cases=_FEW,
                     why=_SLOW,
+                    note=_COINS,
                 ),
                 "block": EngineMethod(
                     "block",
@@ -298,6 +313,7 @@ PACKAGES = {
                     mode="standard",
                     cases=_FEW,
                     why=_SLOW,
+                    note=_COINS,
                 ),
             },
         ),
@@ -310,14 +326,16 @@ PACKAGES = {
                 backend: EngineMethod(
                     "token",
                     "0.13 and later",
-                    {
-                        f"lmdeploy/pytorch/backends/{backend}/rejection_sampling.py": "class ",
-                    },
+                    {f"lmdeploy/pytorch/backends/{backend}/rejection_sampling.py": named},
                     ("lmdeploy", "RejectionSampling", backend),
                     cases=("generic.v2.l2", "zeros.both") if backend == "cuda" else ("!wide.*",),
                     why=_SLOW if backend == "cuda" else "wide rows are slow",
+                    note=f"{_BONUS} {_WARM}",
                 )
-                for backend in ("default", "cuda")
+                for backend, named in {
+                    "default": "class DefaultRejectionSamplingImpl",
+                    "cuda": "class CudaRejectionSamplingImpl",
+                }.items()
             },
         ),
         EnginePackage(
@@ -351,6 +369,10 @@ PACKAGES = {
                     ("tpu_inference", "TpuRejectionSample"),
                     cases=("generic.v2.l2", "zeros.both"),
                     why="it is traced for every shape, which is slow",
+                    note=(
+                        "Its random numbers are torch's, not its own generator's; the bonus is "
+                        f"torch's draw. {_WARM}"
+                    ),
                 ),
             },
         ),
@@ -365,6 +387,10 @@ PACKAGES = {
                     "0.32 and later",
                     {"mlx_lm/generate.py": "def speculative_generate_step("},
                     ("mlx_lm", "SpeculativeGenerateStep"),
+                    note=(
+                        "Its sampler, its caller's to choose, is torch's draw; its draft model "
+                        "says the request's drafts."
+                    ),
                     cases=("generic.v2.l2",),
                     why="it takes one request at a time",
                 ),
@@ -481,6 +507,7 @@ PACKAGES = {
                     mode="standard",
                     cases=_FEW,
                     why=_SLOW,
+                    note=_WARM,
                 ),
             },
         ),
@@ -600,7 +627,7 @@ PACKAGES = {
                     "0.12 and later",
                     {_RBLN: "def torch_rejection_sample("},
                     ("vllm_rbln", "TorchRejectionSample"),
-                    note="Functions of vLLM 0.33 stand for those of its own vLLM.",
+                    note=f"Functions of vLLM 0.33 stand for those of its own vLLM. {_WARM}",
                 ),
             },
         ),
@@ -664,13 +691,15 @@ def made(name: str) -> Any:
     else:
         release = package.found(told["source"] or "")
     called = f"{package.name} {release.version}"
+    own = f"{package.name}:{told['method']}"
     if not method.is_in(release):
-        raise Unavailable(
-            f"{called} has no {told['method']}: {' or '.join(method.needs)} would have "
-            f"{next(iter(method.needs.values()))!r}"
-        )
+        raise Unavailable(f"{called} has no {told['method']}: {method.lack(release)}")
     try:
         return method.adapter(release)
     except MovedOn as error:
-        own = f"{package.name}:{told['method']}"
         raise MovedOn(f"{called}: {error}. {own} judges {method.versions}") from error
+    except AttributeError as error:
+        # For who loads an adapter, this error says that there is no adapter of this name.
+        raise MovedOn(
+            f"{called}: {error}, which this adapter uses. {own} judges {method.versions}"
+        ) from error

@@ -206,6 +206,8 @@ def _wheel(path: Path, package: str) -> Found:
             raise Unavailable(f"{str(path)!r} has no package {package!r}")
 
     if not zipfile.is_zipfile(path):
+        if content.startswith(b"PK"):
+            raise Unavailable(f"the end of the wheel {str(path)!r} is missing: fetch it again")
         raise Unavailable(f"{str(path)!r} is neither a folder nor a wheel")
     parts = path.name.split("-")
     version = parts[1] if len(parts) > 1 else "unknown version"
@@ -230,6 +232,10 @@ def _written(root: Path, package: str) -> str:
         file = root / package / name
         if file.is_file() and (said := _VERSION.search(file.read_text(errors="replace"))):
             return said[1]
+    # A wheel that was unpacked, or a copy of what is installed, says it beside the package.
+    beside = [*root.glob(f"{package}-*.dist-info")]
+    if len(beside) == 1:
+        return beside[0].stem.removeprefix(f"{package}-")
     for file in (root / "pyproject.toml", root.parent / "pyproject.toml"):
         if file.is_file() and (said := _PROJECT.search(file.read_text(errors="replace"))):
             return said[1]

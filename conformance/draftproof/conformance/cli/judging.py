@@ -234,6 +234,8 @@ def _of_engines(adapters: Sequence[str], source: str) -> list[tuple[str, dict[st
         for place, method in found.items():
             own: dict[str, Any] = {} if is_told else {"mode": method.mode}
             names.append((place, own))
+            if method.note:
+                echo(f"{place}: {method.note}", err=True)
             if method.cases and not is_told:
                 own["cases"] = method.cases
                 echo(

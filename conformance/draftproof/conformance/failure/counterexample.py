@@ -7,10 +7,10 @@ step as long as the adapter still fails on it. Batches are shrunk in the same wa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from draftproof.conformance.cases import BatchCase, Case
 from draftproof.conformance.cases.rows import context_free
@@ -93,11 +93,18 @@ class BatchCounterexample:
     words: tuple[str, ...]
 
 
-Progress = Callable[[Iterable[Any], int, str], Iterable[Any]]
-"""Function that wraps an iteration over a number of steps with a title, to display its progress."""
+class Progress(Protocol):
+    """Function that wraps an iteration over a number of steps, to display its progress."""
+
+    def __call__(
+        self, steps: Iterable[Any], count: int, title: str, names: Sequence[str] = (), /
+    ) -> Iterable[Any]:
+        """Iterate over the steps; they can have names."""
 
 
-def silently(steps: Iterable[Any], _count: int, _title: str) -> Iterable[Any]:
+def silently(
+    steps: Iterable[Any], _count: int, _title: str, _names: Sequence[str] = (), /
+) -> Iterable[Any]:
     """Show no progress."""
     return steps
 

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from itertools import chain
+from itertools import count as counting
 from pathlib import Path
+from threading import Event, Thread
 from time import monotonic
 from typing import IO, Any
 
@@ -23,7 +26,7 @@ from rich.progress import (
     TimeElapsedColumn,
     TimeRemainingColumn,
 )
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from draftproof.conformance.report import words
@@ -83,18 +86,24 @@ def console(*, stderr: bool = False, file: IO[str] | None = None) -> Console:
     return made
 
 
-def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any]:
-    """Iterate with a progress bar on the error stream.
+def shown_progress(
+    steps: Iterable[Any], count: int, title: str, names: Sequence[str] = (), /
+) -> Iterator[Any]:
+    """Iterate with a progress bar on the error stream; `names` of the steps are shown with it.
 
-    Where that is no terminal, a line is printed after ten seconds and then every minute.
+    Where that is no terminal, a line is printed after ten seconds and then every minute, also
+    during a step.
     """
-    errors = console(stderr=True)
+    errors, done = console(stderr=True), 0
+
+    def at(before: str) -> str:
+        return f"{before}{names[done]}" if done < len(names) else ""
+
     if not errors.is_terminal:
-        is_due = _sparing()
-        for number, step in enumerate(steps, 1):
-            if since := is_due():
-                errors.print(f"{escape(title)}: {number} of {count} after {since}")
-            yield step
+        with _told_sparingly(errors, lambda: f"{title}: {done} of {count}", lambda: at(", at ")):
+            for step in steps:
+                done += 1
+                yield step
         return
     columns = (
         TextColumn("{task.description}"),
@@ -103,9 +112,14 @@ def shown_progress(steps: Iterable[Any], count: int, title: str) -> Iterator[Any
         TimeElapsedColumn(),
         TextColumn("left:"),
         TimeRemainingColumn(),
+        TextColumn("{task.fields[at]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
-        yield from bar.track(steps, total=count, description=escape(title))
+        task = bar.add_task(escape(title), total=count, at=escape(at("")))
+        for step in steps:
+            done += 1
+            bar.update(task, completed=done, at=escape(at("")))
+            yield step
 
 
 @contextmanager
@@ -114,36 +128,50 @@ def shown_status(title: str) -> Iterator[Callable[[str], None]]:
 
     Where that is no terminal, a line is printed after ten seconds and then every minute.
     """
-    errors = console(stderr=True)
+    errors, said = console(stderr=True), title
     if errors.is_terminal:
         with errors.status(escape(title)) as status:
             yield lambda detail: status.update(escape(f"{title}: {detail}"))
         return
-    is_due = _sparing()
 
     def tell(detail: str) -> None:
-        if since := is_due():
-            errors.print(escape(f"{title}: {detail} after {since}"))
+        nonlocal said
+        said = f"{title}: {detail}"
 
-    yield tell
-
-
-def _sparing() -> Callable[[], str]:
-    """Return a function that returns the time since its start if a line is due, or ''."""
-    begin, due = monotonic(), float(_FIRST)
-
-    def is_due() -> str:
-        nonlocal due
-        since = monotonic() - begin
-        if since < due:
-            return ""
-        due = since + _MINUTE
-        return f"{since / _MINUTE:.0f} min" if since >= _MINUTE else f"{since:.0f} s"
-
-    return is_due
+    with _told_sparingly(errors, lambda: said):
+        yield tell
 
 
-_FIRST, _MINUTE = 10, 60
+@contextmanager
+def _told_sparingly(
+    out: Console, told: Callable[[], str], more: Callable[[], str] = lambda: ""
+) -> Iterator[None]:
+    """Print what is `told`, the time since the start, and `more`, ten seconds on and every minute.
+
+    A thread prints, since a step can take long. It writes text alone: lanes watch this process.
+    """
+    is_over, begin = Event(), monotonic()
+
+    def tell() -> None:
+        for due in _due():
+            if is_over.wait(begin + due - monotonic()):
+                return
+            since = f"{due // 60} min" if due >= 60 else f"{due} s"
+            out.file.write(f"{plain_lines(f'{told()} after {since}{more()}')}\n")
+            out.file.flush()
+
+    thread = Thread(target=tell, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        is_over.set()
+        thread.join()
+
+
+def _due() -> Iterator[int]:
+    """Yield the seconds after which a line is printed: ten, then every minute."""
+    return chain([10], counting(60, 60))
 
 
 def print_certificate(

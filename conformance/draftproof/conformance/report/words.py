@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -301,7 +302,7 @@ def envelope(found: Mapping[str, Any]) -> Iterator[str]:
     told = found["envelope"]
     if told["laws"]:
         values = told["values"]
-        sizes = ", ".join(f"{_LETTERS[name]} {_span(values[name])}" for name in _LETTERS)
+        sizes = "; ".join(f"{_LETTERS[name]} {_span(values[name])}" for name in _LETTERS)
         kinds = (", ".join(values[name]) for name in ("dtype", "layout"))
         generator = " and ".join(_GENERATORS[each] for each in values["generator"])
         calls = f"{_plural('call', values['call'])} {_span(values['call'])}"
@@ -331,10 +332,23 @@ def _plural(word: str, numbers: Collection[str]) -> str:
 
 
 def _span(values: Iterable[str]) -> str:
-    """Return the range of whole numbers: "1 to 1,024"."""
-    numbers = [*map(int, values)]
-    first, last = min(numbers), max(numbers)
-    return f"{first:,}" if first == last else f"{first:,} to {last:,}"
+    """Return whole numbers: "1 to 4 and 8", or "1 to 1,024 (18 values)" if they are many."""
+    numbers = sorted(map(int, values))
+    placed = groupby(enumerate(numbers), key=lambda each: each[1] - each[0])
+    runs = [[each for _, each in run] for _, run in placed]
+    if len(numbers) > _MOST_LISTED and len(runs) > 1:
+        return f"{numbers[0]:,} to {numbers[-1]:,} ({len(numbers)} values)"
+    told = [
+        each
+        for run in runs
+        for each in ([f"{run[0]:,} to {run[-1]:,}"] if len(run) > 2 else map("{:,}".format, run))
+    ]
+    *before, last = told
+    return f"{', '.join(before)} and {last}" if before else last
+
+
+_MOST_LISTED = 8
+"""Maximum number of sizes to list one by one."""
 
 
 def covered(found: Mapping[str, Any]) -> tuple[list[str], list[tuple[str, list[bool | None]]]]:
@@ -380,6 +394,12 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     count, matches = len(told["cases"]), told["matches"]
     cases = f"{count} case{'s' if count != 1 else ''}"
     first = [each for each in matches if each["identical"] == matches[0]["identical"]]
+    if count == 1 and len(first) > 1:
+        yield (
+            f"Unknown: only one case shows the fault clearly, and {len(first)} known faults behave "
+            f"the same there: {_listed([each['fault'] for each in first])}."
+        )
+        first = []
     for number, each in enumerate(first[:_MATCHES]):
         check = f": check {each['check']}" if each.get("check") else ""
         like = "Looks like" if number == 0 else "or like"
@@ -394,10 +414,14 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
         if shared := _of_shared_noise(decided):
             yield shared
     if left := told["left_out"]:
-        names = ", ".join(f"`{each}`" for each in left[:_MATCHES])
-        more = f" and {len(left) - _MATCHES} more" if len(left) > _MATCHES else ""
-        count = f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'}"
-        yield f"{count} not compared: {names}{more}."
+        were = f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'}"
+        yield f"{were} not compared: {_listed(left)}."
+
+
+def _listed(faults: Sequence[str]) -> str:
+    """Return the first names of faults: "`a`, `b`, `c` and 2 more"."""
+    names = ", ".join(f"`{each}`" for each in faults[:_MATCHES])
+    return f"{names} and {more} more" if (more := len(faults) - _MATCHES) > 0 else names
 
 
 def _of_shared_noise(decided: Iterable[Mapping[str, Any]]) -> str:

@@ -204,7 +204,10 @@ def run(
     `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     program = program or load_program(campaign.name)
-    work = replace(work_of(campaign, program, workers), recall=recall)
+    first = (work_of(campaign, program, workers) for _ in range(1))
+    work: Work
+    (work,) = progress(first, 1, f"{program.declared.name}, first call")
+    work = replace(work, recall=recall)
     _require_search(campaign, work.blind)
 
     def kept(record: Record) -> None:
@@ -272,7 +275,8 @@ def _judged_all(
     before = known[: next(iter(found_blind(known)), None)]
     done = [record for record in before if record["record"] in ("share", "result")]
     steps, title = judged(work, known=done, keep=keep, over=over), work.program.declared.name
-    return [f for found in progress(steps, len(work.tasks), title) for f in found]
+    names = [task.case for task in work.tasks]
+    return [f for found in progress(steps, len(names), title, names) for f in found]
 
 
 # --- laws against real runs -------------------------------------------------------------------

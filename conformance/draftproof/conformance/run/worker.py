@@ -23,10 +23,13 @@ from draftproof.conformance.evidence.traces import (
     untraced,
 )
 from draftproof.conformance.lanes.cache import foreseeing
+from draftproof.conformance.lanes.exchange import raised
 from draftproof.conformance.lanes.probe._interpreted import patched_once
 from draftproof.conformance.lanes.sample import BatchCounts
 from draftproof.conformance.protocol.adapter import Adapter, Program
 from draftproof.conformance.protocol.loading import built_in, load_program, source_digest
+from draftproof.conformance.protocol.raising import place_of
+from draftproof.conformance.requirements.finding import ERROR, Finding
 from draftproof.conformance.requirements.plan import coming
 from draftproof.conformance.requirements.sampled import SequentialTest
 from draftproof.conformance.requirements.task import Task, Terms
@@ -96,12 +99,23 @@ def judge_task(
     blind: Mapping[str, str],
     sampled: bool,  # noqa: FBT001  # joblib passes it on
 ) -> tuple[Judged, Basis]:
-    """Return the findings of a task, and their basis."""
+    """Return the findings of a task, and their basis.
+
+    An error of the adapter that no lane took for an outcome decides nothing.
+    """
     basis = Basis()
     with _at_work(subject, basis) as program:
         ahead = partial(coming, program.declared, terms.mode, terms.cases)
-        with foreseeing(ahead):
-            done = judge(program, task, terms, blind=blind, sampled=sampled)
+        try:
+            with foreseeing(ahead):
+                done = judge(program, task, terms, blind=blind, sampled=sampled)
+        except Exception as error:
+            if not place_of(error):
+                raise
+            told = f"it {raised(error)}"
+            done = Judged(
+                [Finding(each, task.case, ERROR, detail=told) for each in task.requirements]
+            )
     return done, basis
 
 
