@@ -8,7 +8,7 @@ from html import escape
 from typing import Any
 
 from building.engines import record
-from draftproof.conformance.report.states import STATES, state, told
+from draftproof.conformance.report.states import ON_SOME, STATES, is_of_few_cases, state, told
 
 Row = Mapping[str, Any]
 
@@ -29,8 +29,10 @@ def strip() -> str:
         for name, own in engines.items()
     )
     counts = {name: count for name, count in counted(record()).items() if count}
+    few = sum(map(is_of_few_cases, record()))
     legend = "\n".join(
-        f'<span><i class="cell {_style(name)}"></i>{name}: {count}</span>'
+        _legend(_style(name), f"{name}: {count}")
+        + (_legend(f"{_style(name)} few", f"{_FEW}: {few}") if name == ON_SOME else "")
         for name, count in counts.items()
     )
     label = f"{len(record())} rows: " + ", ".join(f"{name} {n}" for name, n in counts.items())
@@ -40,9 +42,17 @@ def strip() -> str:
     )
 
 
+_FEW = "of these, on fewer than half of the cases"
+
+
+def _legend(style: str, words: str) -> str:
+    return f'<span><i class="cell {style}"></i>{words}</span>'
+
+
 def _cell(row: Row) -> str:
     said = escape(f"{row['name']}: {told(row)}")
-    return f'<i class="cell {_style(state(row))}" title="{said}"></i>'
+    few = " few" if is_of_few_cases(row) else ""
+    return f'<i class="cell {_style(state(row))}{few}" title="{said}"></i>'
 
 
 def _style(name: str) -> str:

@@ -139,8 +139,10 @@ def _entry(claim: Claim) -> Entry:
     if counterexample:
         shown = json.dumps(counterexample, ensure_ascii=False)
         parts.append('??? example "The counterexample"\n\n' + indent(fenced(shown, "json"), "    "))
+    is_refuted = VERDICTS[claim.id] is Verdict.REFUTED
     return Entry(
-        title=sentence[0],
+        # Whoever sees a heading alone, as in a search, must not take it for a fact.
+        title=f"Refuted: “{sentence[0]}”" if is_refuted else sentence[0],
         id=claim.id,
         standing=VERDICTS[claim.id],
         anchor=f"claim.{claim.id}",

@@ -12,6 +12,7 @@ from draftproof.conformance.evidence.certificate import (
     _outcome,
     checked,
     exit_code,
+    gravest,
     no_longer_known,
     parsed_certificate,
     place_for,
@@ -340,6 +341,16 @@ def test_a_grade_claims_no_more_than_its_requirements(
     write(sealed(mine), tmp_path / "mine.json")
     with pytest.raises(EditedEvidence, match="its grade does not follow from its requirements"):
         checked(tmp_path / "mine.json")
+
+
+def test_a_failure_is_final_whatever_could_not_be_judged(failing: dict[str, Any]) -> None:
+    mine = copy.deepcopy(failing)
+    decided = mine["predicate"]["draftproof"]["requirements"]
+    next(each for each in decided if each["verdict"] == "pass")["verdict"] = "error"
+    assert (exit_code(failing), exit_code(mine), gravest({1, 3})) == (1, 1, 3)
+    for each in decided:
+        each["verdict"] = each["verdict"].replace("fail", "pass")
+    assert exit_code(mine) == 3
 
 
 def test_a_known_failure_is_excused_and_stays_one(failing: dict[str, Any]) -> None:

@@ -154,6 +154,13 @@ def test_failures_of_one_distribution_are_one_group(decision: Make) -> None:
     ]
     case = "case generic.v2.l1, distance 0.25"
     assert [each.reason for each in words.groups(batch)] == [case] * 2
+    invariant, ragged = (
+        decision(each, verdict="fail", distance=0.5) for each in ("batch.invariant", "batch.ragged")
+    )
+    (group,) = words.groups([*batch, invariant])
+    assert group.reason == "dependence between rows of a batch"
+    assert group.decisions == (*batch, invariant)
+    assert words.groups([ragged, *wrong])[0].reason == "wrong distribution"
     assert words.failing([should, *wrong]) == "2 requirements fail"
     assert words.folded([should, *wrong, decision()]) == "1 pass"
 

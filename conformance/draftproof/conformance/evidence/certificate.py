@@ -265,7 +265,8 @@ def _with_digest(document: dict[str, Any]) -> dict[str, Any]:
 def exit_code(document: Mapping[str, Any]) -> int:
     """Return the exit code for a certificate: 0 conforms, 1 fails, 3 unjudged, 4 inconclusive.
 
-    It is 6 if no requirement fails, and not all cases were judged. A requirement that is known to
+    A failure is final, so it counts before what could not be judged. The code is 6 if no
+    requirement fails, and not all cases were judged. A requirement that is known to
     fail does not count, however it fails.
     """
     found = document["predicate"]["draftproof"]
@@ -283,12 +284,12 @@ def exit_code(document: Mapping[str, Any]) -> int:
     return next((code for verdict, code in _CODES.items() if verdict in verdicts), 0)
 
 
-_CODES = {ERROR: 3, FAIL: 1, INCONCLUSIVE: 4, PARTIAL: 6}
+_CODES = {FAIL: 1, ERROR: 3, INCONCLUSIVE: 4, PARTIAL: 6}
 
 
 def gravest(codes: Collection[int]) -> int:
     """Return the exit code of several certificates: 5 before 3, then 1, then 4, then 6."""
-    return next((code for code in (5, *_CODES.values()) if code in codes), 0)
+    return next((code for code in (5, 3, 1, 4, 6) if code in codes), 0)
 
 
 def no_longer_known(documents: Sequence[Mapping[str, Any]]) -> list[str]:

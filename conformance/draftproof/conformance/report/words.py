@@ -347,7 +347,7 @@ def _span(values: Iterable[str]) -> str:
     return f"{', '.join(before)} and {last}" if before else last
 
 
-_MOST_LISTED = 8
+_MOST_LISTED = 10
 """Maximum number of sizes to list one by one."""
 
 
@@ -470,13 +470,17 @@ def groups(decisions: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Return the failed requirements, MUSTs first, grouped by reason.
 
     If the distribution of single calls is wrong, every other measured MUST compares the same wrong
-    distribution with a correct one, and fails for the same reason.
+    distribution with a correct one, and fails for the same reason. If it is correct, and rows of a
+    batch depend on each other, every measured MUST on a batch fails for that reason.
     """
     missing = [each for each in worst_first(decisions) if missed(each)]
-    wrong = [each for each in missing if _is_of_the_law(each)]
+    wrong, reason = [each for each in missing if _is_of_the_law(each)], "wrong distribution"
     if not any(each["id"] in _SINGLE for each in wrong):
-        wrong = []
-    found = [Group("wrong distribution", tuple(wrong))] if len(wrong) > 1 else []
+        reason = "dependence between rows of a batch"
+        wrong = [each for each in wrong if _is_of_a_batch(each)]
+        if not any(each["id"] == _INDEPENDENT for each in wrong):
+            wrong = []
+    found = [Group(reason, tuple(wrong))] if len(wrong) > 1 else []
     together = {each["id"] for group in found for each in group.decisions}
     return found + [Group(_reason(each), (each,)) for each in missing if each["id"] not in together]
 
@@ -496,6 +500,13 @@ def groups_title(decisions: Iterable[Mapping[str, Any]]) -> str:
 
 
 _SINGLE = ("law.lossless", "law.reference")
+_INDEPENDENT = "batch.invariant"
+
+
+def _is_of_a_batch(decision: Mapping[str, Any]) -> bool:
+    """Return True if a decision is on a batch: the cases of pairs are batches of two."""
+    is_pair = str(decision["worst"]["case"]).endswith(".pair")
+    return is_pair or str(decision["id"]).startswith("batch.")
 
 
 def _is_of_the_law(decision: Mapping[str, Any]) -> bool:
