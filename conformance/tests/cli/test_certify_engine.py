@@ -135,7 +135,7 @@ def test_an_engine_gets_a_workflow_for_pull_requests(source: Path, tmp_path: Pat
     (file,) = said["files"]
     text = Path(file).read_text()
     assert '    paths:\n      - "**/mine/rules/**"\n' in text
-    assert "${{ github.event.pull_request.base.sha }}" in text
+    assert "args: --source .#HEAD^1 --seed 0" in text
     assert "coins" not in text
     (file_of_source,) = json.loads(
         CliRunner()
