@@ -192,6 +192,8 @@ def test_a_source_that_is_none_is_told(tmp_path: Path, place: str, told: str) ->
 def test_what_git_does_not_know_is_told(checkout: Path, tmp_path: Path) -> None:
     with pytest.raises(Unavailable, match=r"git ls-tree in '.*checkout': "):
         at_commit(checkout, "engine", "no-such-commit")
+    with pytest.raises(Unavailable, match=r"'--help' names no commit"):
+        at_commit(checkout, "engine", "--help")
     with pytest.raises(Unavailable, match=r"the commit HEAD of '.*' has no package 'another'"):
         at_commit(checkout, "another", "HEAD")
     with pytest.raises(Unavailable, match=r"git log in '.*nothing': "):

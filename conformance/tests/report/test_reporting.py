@@ -62,7 +62,7 @@ def test_json_is_what_certify_prints(files: list[str], failing: dict[str, Any]) 
     document = json.loads(run(*files, "--format", "json").output)
     validate(document, "certify")
     assert document["errors"] == []
-    assert document["exit_code"] == 3
+    assert document["exit_code"] == 1
     assert document["certificates"][1] == sealed(failing)
 
 

@@ -307,7 +307,7 @@ def test_a_verdict_says_how_sure_it_is(
 
 
 def test_an_envelope_is_told_with_what_is_outside(certificate: Make, envelope: Any) -> None:
-    inside, outside = words.envelope(found(certificate(envelope=envelope)))
+    inside, outside, hidden = words.envelope(found(certificate(envelope=envelope)))
     assert inside == (
         "distributions compared at L 2 and 33; B 1 and 1,024; K 1; V 3 and 262,144; float32; "
         "contiguous, strided; with a generator; call 1; rows of 3 tokens with mass, "
@@ -318,6 +318,7 @@ def test_an_envelope_is_told_with_what_is_outside(certificate: Make, envelope: A
         "devices other than cpu"
     )
     assert inside in [*words.sentences(found(certificate(envelope=envelope)))]
+    assert hidden == "a fault at other sizes, or at token ids that no case drafts, stays hidden"
     assert not [*words.envelope(found(certificate()))]
 
 

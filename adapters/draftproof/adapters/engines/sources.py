@@ -104,6 +104,8 @@ def at_commit(path: Path, package: str, commit: str) -> Found:
 
     Raises `Unavailable`.
     """
+    if commit.startswith("-"):
+        raise Unavailable(f"{commit!r} names no commit: git would take it for an option")
     for below in BELOW:
         own = (Path(below) / package).as_posix()
         if git(path, "ls-tree", "-d", "--name-only", commit, "--", own):

@@ -56,6 +56,8 @@ def _from_to(first: str, last: str) -> str:
 
 
 def _lossless(version: Mapping[str, Any]) -> str:
+    if version["presumed"]:
+        return "not judged: a change within that was taken back stays hidden"
     distance, failed = version["distance"], ", ".join(version["failed"])
     told = "" if distance is None else f"TV {distance:.2g}"
     return "; ".join(each for each in (told, failed and f"fails {failed}") if each)

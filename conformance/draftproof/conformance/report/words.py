@@ -296,7 +296,7 @@ def unjudged(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def envelope(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the envelope in which distributions were compared, and the declared rest outside it."""
+    """Yield the envelope in which distributions were compared, and what is outside it."""
     if "envelope" not in found:
         return
     told = found["envelope"]
@@ -316,6 +316,8 @@ def envelope(found: Mapping[str, Any]) -> Iterator[str]:
         yield "no distribution was compared"
     if told["outside"]:
         yield f"outside: {'; '.join(told['outside'])}"
+    if told["laws"]:
+        yield "a fault at other sizes, or at token ids that no case drafts, stays hidden"
 
 
 _LETTERS = {"length": "L", "rows": "B", "drafts": "K", "vocabulary": "V"}
