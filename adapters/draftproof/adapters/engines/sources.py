@@ -189,7 +189,9 @@ def _run(path: Path, *command: str) -> bytes:
     program = shutil.which("git")
     if program is None:
         raise Unavailable("git is not installed, and a checkout is asked for its commits")
-    run = subprocess.run([program, "-C", str(path), *command], capture_output=True)  # noqa: S603  # git's
+    # What git says is in the version, and the files that it gives are read.
+    with untraced():
+        run = subprocess.run([program, "-C", str(path), *command], capture_output=True)  # noqa: S603  # git's
     if run.returncode != 0:
         said = run.stderr.decode(errors="replace").strip() or f"exit code {run.returncode}"
         raise Unavailable(f"git {command[0]} in {str(path)!r}: {said}")
