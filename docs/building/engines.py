@@ -82,9 +82,15 @@ def dashboard() -> str:
         algorithms=sorted({row["algorithm"] for row in rows}),
         lanes=[lane for lane in LANES if any(lane in _lanes(row) for row in rows)],
         decided=_lanes,
+        is_of_few_cases=is_of_few_cases,
     )
     # What is quoted is neither a link nor code of Markdown, and no blank line ends the block.
     return re.sub(r"\n\s*\n", "\n", html.replace("[", "&#91;").replace("`", "&#96;")).strip()
+
+
+def is_of_few_cases(row: Mapping[str, Any]) -> bool:
+    """Return True if a row of the feed has no fault on fewer than half of the cases."""
+    return bool(row["state"] == ON_SOME and 2 * row["asked"] < row["planned"])
 
 
 def meanings() -> str:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from html import escape
 from typing import Any
 
-from building.engines import record
-from draftproof.conformance.report.states import ON_SOME, STATES, is_of_few_cases, state, told
+from building.engines import feed, is_of_few_cases, record
+from draftproof.conformance.report.states import ON_SOME, STATES, state
 
 Row = Mapping[str, Any]
 
@@ -21,21 +21,22 @@ def counted(every: Iterable[Row]) -> dict[str, int]:
 
 def strip() -> str:
     """Return the matrix as a strip: a cell per row, a group of cells per engine, and a legend."""
+    rows = feed(record())["rows"]
     engines: dict[str, list[Row]] = {}
-    for row in record():
+    for row in rows:
         engines.setdefault(row["engine"], []).append(row)
     groups = "\n".join(
         f'<span class="engine"><b>{escape(name)}</b>{"".join(map(_cell, own))}</span>'
         for name, own in engines.items()
     )
     counts = {name: count for name, count in counted(record()).items() if count}
-    few = sum(map(is_of_few_cases, record()))
+    few = sum(map(is_of_few_cases, rows))
     legend = "\n".join(
         _legend(_style(name), f"{name}: {count}")
         + (_legend(f"{_style(name)} few", f"{_FEW}: {few}") if name == ON_SOME else "")
         for name, count in counts.items()
     )
-    label = f"{len(record())} rows: " + ", ".join(f"{name} {n}" for name, n in counts.items())
+    label = f"{len(rows)} rows: " + ", ".join(f"{name} {n}" for name, n in counts.items())
     return (
         f'<div class="strip" role="img" aria-label="{label}">\n{groups}\n</div>\n'
         f'<div class="strip legend" aria-hidden="true">\n{legend}\n</div>'
@@ -50,9 +51,9 @@ def _legend(style: str, words: str) -> str:
 
 
 def _cell(row: Row) -> str:
-    said = escape(f"{row['name']}: {told(row)}")
+    said = escape(f"{row['name']}: {row['words']}")
     few = " few" if is_of_few_cases(row) else ""
-    return f'<i class="cell {_style(state(row))}{few}" title="{said}"></i>'
+    return f'<i class="cell {_style(row["state"])}{few}" title="{said}"></i>'
 
 
 def _style(name: str) -> str:

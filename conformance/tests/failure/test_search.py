@@ -16,7 +16,7 @@ from referencing import Registry, Resource
 from torch import Tensor
 
 from draftproof.conformance.cases import Case, cases
-from draftproof.conformance.failure.counterexample import explain
+from draftproof.conformance.failure.counterexample import explain, silently
 from draftproof.conformance.failure.search import (
     Search,
     SearchUnavailable,
@@ -57,10 +57,6 @@ from draftproof.reference.extras import installation
 from draftproof.reference.model import Instance
 from draftproof.reference.rational import rational
 from draftproof.spec import schema
-
-
-def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
-    return steps
 
 
 class Token:
@@ -118,7 +114,7 @@ HIDDEN = {"nearly sure": Shortcut(0.99), "sure": Shortcut(0.999), "goes on": Goe
 
 @pytest.mark.parametrize("name", HIDDEN)
 def test_it_finds_what_the_quick_cases_do_not(name: str) -> None:
-    found = searched(HIDDEN[name], examples=120, seed=0, progress=silent)
+    found = searched(HIDDEN[name], examples=120, seed=0, progress=silently)
     assert found.failed is not None
     assert found.failed_after is not None
     assert found.failed_after <= found.examples <= 120
@@ -135,7 +131,7 @@ def test_the_quick_cases_do_not_see_a_shortcut() -> None:
 
 
 def test_a_right_verifier_passes_with_room() -> None:
-    found = searched(Token(), examples=40, seed=0, progress=silent)
+    found = searched(Token(), examples=40, seed=0, progress=silently)
     assert found.failed is None
     assert found.failed_after is None
     assert found.lane == EXACT
@@ -147,25 +143,27 @@ def test_a_right_verifier_passes_with_room() -> None:
 
 
 def test_a_seed_repeats_a_search() -> None:
-    once, again = (searched(Shortcut(0.99), examples=20, seed=5, progress=silent) for _ in range(2))
+    once, again = (
+        searched(Shortcut(0.99), examples=20, seed=5, progress=silently) for _ in range(2)
+    )
     assert once == again
-    assert searched(Shortcut(0.99), examples=20, seed=6, progress=silent) != once
+    assert searched(Shortcut(0.99), examples=20, seed=6, progress=silently) != once
 
 
 def test_the_failure_is_made_simple_enough_for_a_counterexample() -> None:
     adapter = Shortcut(0.5)
-    found = searched(adapter, examples=40, seed=0, progress=silent)
+    found = searched(adapter, examples=40, seed=0, progress=silently)
     assert found.failed is not None
     assert found.failed.instance.vocabulary == 2
     assert found.failed.finding.distance is not None
     assert found.failed.finding.distance >= rational("1/100")
-    small = explain(program_of(adapter), "law.lossless", found.failed.instance, progress=silent)
+    small = explain(program_of(adapter), "law.lossless", found.failed.instance, progress=silently)
     assert small is not None
     assert (small.instance.vocabulary, small.instance.length) == (2, 1)
 
 
 def test_findings_are_ready_for_a_campaign() -> None:
-    found = searched(Shortcut(0.9), examples=40, seed=3, progress=silent)
+    found = searched(Shortcut(0.9), examples=40, seed=3, progress=silently)
     findings = {finding.requirement: finding for finding in search_findings(found)}
     assert list(findings) == list(LAWS)
     assert {finding.case for finding in findings.values()} == {"search"}
@@ -186,7 +184,7 @@ def asked(sought: Sought) -> Any:
 
 
 def test_its_part_of_a_certificate_follows_the_schema() -> None:
-    found = searched(Shortcut(0.9), examples=20, seed=0, progress=silent)
+    found = searched(Shortcut(0.9), examples=20, seed=0, progress=silently)
     part = search_to_json(found)
     certificate = {**schema("certificate"), "$ref": "#/$defs/search"}
     kept = {key: certificate[key] for key in ("$schema", "$id", "$defs", "$ref")}
@@ -207,7 +205,7 @@ def test_the_next_lane_takes_over_where_one_is_blind(monkeypatch: pytest.MonkeyP
         return replace(observe(program, case), lane=lane)
 
     monkeypatch.setattr("draftproof.conformance.failure.search.observe", watched)
-    found = searched(Token(), examples=5, seed=0, progress=silent)
+    found = searched(Token(), examples=5, seed=0, progress=silently)
     assert found.lane == PROBE
     assert lanes == [EXACT, *[PROBE] * (len(lanes) - 1)]
     assert {sought.finding.lane for sought in found.worst.values()} == {PROBE}
@@ -215,7 +213,7 @@ def test_the_next_lane_takes_over_where_one_is_blind(monkeypatch: pytest.MonkeyP
 
 def test_where_no_lane_sees_the_adapter_the_reason_is_told() -> None:
     with pytest.raises(OpaqueRandomness, match=r"randn[\s\S]*torch\.randn\(1\) \* 0"):
-        searched(Opaque(), examples=5, seed=0, lanes=[EXACT], progress=silent)
+        searched(Opaque(), examples=5, seed=0, lanes=[EXACT], progress=silently)
 
 
 def test_what_raises_fails_and_does_not_end_the_search() -> None:
@@ -223,7 +221,7 @@ def test_what_raises_fails_and_does_not_end_the_search() -> None:
         def accepted(self, passed: Tensor) -> Tensor:
             raise RuntimeError("out of memory")
 
-    found = searched(Broken(), examples=10, seed=0, progress=silent)
+    found = searched(Broken(), examples=10, seed=0, progress=silently)
     assert found.worst["law.prefix"].finding.detail.startswith(
         "raised RuntimeError: out of memory ("
     )
@@ -250,7 +248,7 @@ def test_nothing_is_written_into_the_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    searched(Token(), examples=3, seed=0, progress=silent)
+    searched(Token(), examples=3, seed=0, progress=silently)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -259,7 +257,7 @@ def test_without_hypothesis_the_error_says_what_to_install(
 ) -> None:
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     with pytest.raises(SearchUnavailable, match=re.escape(installation("search"))):
-        searched(Token(), examples=1, seed=0, progress=silent)
+        searched(Token(), examples=1, seed=0, progress=silently)
 
 
 def test_without_hypothesis_nothing_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +357,7 @@ TRIES = 200
 @pytest.mark.parametrize("gate", GATES)
 def test_a_fault_behind_a_gate_is_found_and_told_without_what_does_not_matter(gate: str) -> None:
     program = program_of(getattr(gates, f"ResidualBehind{gate}")())
-    found = search(program, examples=TRIES, seed=0, progress=silent)
+    found = search(program, examples=TRIES, seed=0, progress=silently)
     assert found.failed is not None
     small = explain(program, "law.lossless", found.failed.instance, setting=found.failed.setting)
     assert small is not None
@@ -430,5 +428,5 @@ class Unsure(Token):
 
 
 def test_what_is_unsure_of_certain_rows_is_asked_in_no_setting() -> None:
-    found = searched(Unsure(), examples=12, seed=0, progress=silent)
+    found = searched(Unsure(), examples=12, seed=0, progress=silently)
     assert {sought.setting for sought in found.worst.values()} == {PLAIN}

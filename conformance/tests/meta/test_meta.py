@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from typing import Any
 import pytest
 
 from draftproof.conformance.evidence.certificate import Certificate
+from draftproof.conformance.failure.counterexample import silently
 from draftproof.conformance.museum import mutants
 from draftproof.conformance.museum.kill_matrix import kill_matrix
 from draftproof.conformance.museum.mutants import EXHIBITS, texts, verifiers
@@ -65,10 +65,6 @@ MATRIX = json.loads((html.FOLDER / "kill_matrix.json").read_text(encoding="utf-8
 SHIPPED = {exhibit["id"]: exhibit for exhibit in MATRIX["exhibits"]}
 
 
-def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
-    return steps
-
-
 def missed(report: Certificate, *levels: str) -> dict[str, str]:
     return {
         decision.requirement.id: f"{decision.verdict} on {decision.worst.case}"
@@ -86,7 +82,7 @@ def test_no_mutant_survives_and_every_control_is_spared(name: str) -> None:
     """
     exhibit = EXHIBITS[name]
     mode = "quick" if isinstance(exhibit, Control) else "standard"
-    (row,) = kill_matrix([exhibit], lanes=("exact",), mode=mode, seed=0, progress=silent)
+    (row,) = kill_matrix([exhibit], lanes=("exact",), mode=mode, seed=0, progress=silently)
     assert row.caught, row.cells
     found = {(cell.requirement, cell.lane, cell.verdict) for cell in row.cells}
     cells = SHIPPED[name]["cells"]
@@ -100,7 +96,7 @@ def test_no_mutant_survives_and_every_control_is_spared(name: str) -> None:
 def test_what_is_right_conforms_in_every_style(name: str) -> None:
     few = [case for case in FEW if name != "OneAtATime" or not case.startswith("batch")]
     lanes = ("exact", "probe")
-    report = certify(f"{RIGHT}:{name}", mode="quick", lanes=lanes, cases=few, progress=silent)
+    report = certify(f"{RIGHT}:{name}", mode="quick", lanes=lanes, cases=few, progress=silently)
     assert missed(report, "MUST") == {}
     assert report.verdict == "pass"
     assert report.counterexample is None
@@ -113,7 +109,7 @@ def test_what_is_right_conforms_in_every_style(name: str) -> None:
 @pytest.mark.parametrize("name", MADE_FROM)
 def test_what_mutants_are_made_from_conforms_to_all(name: str) -> None:
     """A mutant differs in one place; all other places must be right."""
-    report = certify(name, mode="quick", lanes=("exact", "probe", "sample"), progress=silent)
+    report = certify(name, mode="quick", lanes=("exact", "probe", "sample"), progress=silently)
     assert missed(report, "MUST", "SHOULD") == {}
 
 

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any
 
 import torch
 from torch import Tensor
 
+from draftproof.conformance.failure.counterexample import silently
 from draftproof.conformance.museum.kill_matrix import KillRow, kill_matrix
 from draftproof.conformance.museum.mutants import EXHIBITS, Control, Mutant
 from draftproof.conformance.museum.mutants.verifiers import Token
 from draftproof.conformance.protocol.adapter import Request
 
 
-def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
-    return steps
-
-
 def judged(*exhibits: Mutant | Control, lanes: tuple[str, ...] = ("exact",)) -> tuple[KillRow, ...]:
-    return kill_matrix(exhibits, lanes=lanes, mode="quick", seed=0, progress=silent)
+    return kill_matrix(exhibits, lanes=lanes, mode="quick", seed=0, progress=silently)
 
 
 def verdicts(row: KillRow) -> dict[tuple[str, str], str]:

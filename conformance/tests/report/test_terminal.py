@@ -124,10 +124,10 @@ def test_where_there_is_no_terminal_a_status_has_a_line_a_minute(
 def test_progress_ends_with_an_error(capsys: pytest.CaptureFixture[str]) -> None:
     def steps() -> Iterator[int]:
         yield 1
-        raise ValueError
+        raise ValueError("no second step")
 
     before = threading.active_count()
-    with pytest.raises(ValueError):  # noqa: PT011  # its own
+    with pytest.raises(ValueError, match="no second step"):
         list(shown_progress(steps(), 2, "title"))
     assert threading.active_count() == before
     assert capsys.readouterr() == ("", "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import cases
+from draftproof.conformance.failure.counterexample import silently
 from draftproof.conformance.lanes.exchange import request
 from draftproof.conformance.protocol.adapter import (
     INVALID_INPUTS,
@@ -362,10 +363,6 @@ def test_the_drafts_are_what_they_are_called() -> None:
 # --- campaigns ----------------------------------------------------------------------------------
 
 
-def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
-    return steps
-
-
 CERTIFIED: dict[str, set[str]] = {
     "LoopAcceptsUndrafted": {"input.undrafted"},
 }
@@ -374,7 +371,7 @@ CERTIFIED: dict[str, set[str]] = {
 @pytest.mark.requirement("input.undrafted")
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_campaign_finds_what_is_wrong_and_nothing_else(name: str) -> None:
-    report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silent)
+    report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silently)
     failed = {
         each.requirement.id for each in report.decisions if each.verdict not in ("pass", "skipped")
     }

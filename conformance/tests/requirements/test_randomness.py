@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterable
 from functools import cache
 from math import log, prod
 from pathlib import Path
@@ -16,6 +15,7 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import cases
+from draftproof.conformance.failure.counterexample import silently
 from draftproof.conformance.lanes.opaque import OpaqueRandomness
 from draftproof.conformance.protocol.adapter import (
     DraftRequest,
@@ -604,10 +604,6 @@ def test_noise_that_comes_from_elsewhere_is_not_reached() -> None:
 # --- campaigns ----------------------------------------------------------------------------------
 
 
-def silent(steps: Iterable[Any], *_: object) -> Iterable[Any]:
-    return steps
-
-
 CERTIFIED: dict[str, set[str]] = {
     "KeepsCoin": {"random.calls"},
     "ReusesMarks": {"random.iterations"},
@@ -618,7 +614,7 @@ CERTIFIED: dict[str, set[str]] = {
 @pytest.mark.requirement("random.calls", "random.iterations", "random.boundary")
 @pytest.mark.parametrize("name", CERTIFIED)
 def test_a_campaign_finds_what_is_wrong_and_nothing_else(name: str) -> None:
-    report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silent)
+    report = certify(f"{HERE}:{name}", mode="quick", seed=0, progress=silently)
     failed = {
         each.requirement.id for each in report.decisions if each.verdict not in ("pass", "skipped")
     }

@@ -174,10 +174,10 @@ _SLOW = "its kernels are interpreted, which is slow"
 _FEW = ("generic.v2.l2", "zeros.draft")
 """Two small cases: with two tokens, any residual has one token and any weights look correct; on the
 second case the residual has two."""
+_WARM = "Rows at temperature 0, and drafts without probabilities, are not judged."
 _CALLED = (
     "Its function rejection_sample is called; torch draws the bonus, and RejectionSampler.forward, "
-    "which prepares the rows and the bonus, is not judged. "
-    "Rows at temperature 0, and drafts without probabilities, are not judged."
+    f"which prepares the rows and the bonus, is not judged. {_WARM}"
 )
 _V1 = "vllm/v1/sample/rejection_sampler.py"
 _V2 = "vllm/v1/worker/gpu/spec_decode/rejection_sampler_utils.py"
@@ -195,14 +195,13 @@ _NEMO = "nemo_automodel/components/speculative"
 _RBLN = "vllm_rbln/v1/sample/rbln_rejection_sampler.py"
 _FED = (
     "Its random numbers are torch's, not its own generator's; libdevice's log1p is log(1 + x). "
-    "Rows at temperature 0, and drafts without probabilities, are not judged."
+    f"{_WARM}"
 )
 _BONUS = "The bonus is drawn by torch, as the engine's caller draws it."
 _COINS = "Torch draws the coins, as the engine's caller does; both thresholds are 1."
-_WARM = "Rows at temperature 0, and drafts without probabilities, are not judged."
 _UNPINNED = (
     "Torch's constructors pin no memory; functions of vLLM 0.33 stand for those of its own vLLM. "
-    "Rows at temperature 0, and drafts without probabilities, are not judged."
+    f"{_WARM}"
 )
 
 PACKAGES = {
@@ -387,12 +386,12 @@ PACKAGES = {
                     "0.32 and later",
                     {"mlx_lm/generate.py": "def speculative_generate_step("},
                     ("mlx_lm", "SpeculativeGenerateStep"),
+                    cases=("generic.v2.l2",),
+                    why="it takes one request at a time",
                     note=(
                         "Its sampler, its caller's to choose, is torch's draw; its draft model "
                         "says the request's drafts."
                     ),
-                    cases=("generic.v2.l2",),
-                    why="it takes one request at a time",
                 ),
             },
         ),

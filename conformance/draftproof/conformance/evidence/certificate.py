@@ -266,8 +266,8 @@ def exit_code(document: Mapping[str, Any]) -> int:
     """Return the exit code for a certificate: 0 conforms, 1 fails, 3 unjudged, 4 inconclusive.
 
     A failure is final, so it counts before what could not be judged. The code is 6 if no
-    requirement fails, and not all cases were judged. A requirement that is known to
-    fail does not count, however it fails.
+    requirement fails, and not all cases were judged. A requirement that is known to fail does not
+    count, however it fails.
     """
     found = document["predicate"]["draftproof"]
     known = {each["id"] for each in found["known_failures"]}

@@ -88,14 +88,6 @@ def asked(row: Mapping[str, Any]) -> str:
     return f"{number} of {planned} cases" if number and planned else ""
 
 
-def is_of_few_cases(row: Mapping[str, Any]) -> bool:
-    """Return True if a line has no fault on fewer than half of the cases."""
-    if state(row) != ON_SOME:
-        return False
-    number, planned = (row["judged"].get(name) or 0 for name in ("asked", "planned"))
-    return bool(2 * number < planned)
-
-
 def losslessness(row: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the decision on losslessness of a judged line: of its verifier, else of its text."""
     by_id = {each["id"]: each for each in row["judged"]["requirements"]}

@@ -96,11 +96,13 @@ def shown_progress(
     """
     errors, done = console(stderr=True), 0
 
-    def at(before: str) -> str:
+    def at(before: str = "") -> str:
         return f"{before}{names[done]}" if done < len(names) else ""
 
     if not errors.is_terminal:
-        with _told_sparingly(errors, lambda: f"{title}: {done} of {count}", lambda: at(", at ")):
+        with _told_sparingly(
+            errors, lambda since: f"{title}: {done} of {count} after {since}{at(', at ')}"
+        ):
             for step in steps:
                 done += 1
                 yield step
@@ -115,10 +117,10 @@ def shown_progress(
         TextColumn("{task.fields[at]}", table_column=Column(no_wrap=True, overflow="ellipsis")),
     )
     with Progress(*columns, console=errors, transient=True) as bar:
-        task = bar.add_task(escape(title), total=count, at=escape(at("")))
+        task = bar.add_task(escape(title), total=count, at=escape(at()))
         for step in steps:
             done += 1
-            bar.update(task, completed=done, at=escape(at("")))
+            bar.update(task, completed=done, at=escape(at()))
             yield step
 
 
@@ -138,15 +140,13 @@ def shown_status(title: str) -> Iterator[Callable[[str], None]]:
         nonlocal said
         said = f"{title}: {detail}"
 
-    with _told_sparingly(errors, lambda: said):
+    with _told_sparingly(errors, lambda since: f"{said} after {since}"):
         yield tell
 
 
 @contextmanager
-def _told_sparingly(
-    out: Console, told: Callable[[], str], more: Callable[[], str] = lambda: ""
-) -> Iterator[None]:
-    """Print what is `told`, the time since the start, and `more`, ten seconds on and every minute.
+def _told_sparingly(out: Console, told: Callable[[str], str]) -> Iterator[None]:
+    """Print what is `told`, given the time since the start, after ten seconds and every minute.
 
     A thread prints, since a step can take long. It writes text alone: lanes watch this process.
     """
@@ -157,7 +157,7 @@ def _told_sparingly(
             if is_over.wait(begin + due - monotonic()):
                 return
             since = f"{due // 60} min" if due >= 60 else f"{due} s"
-            out.file.write(f"{plain_lines(f'{told()} after {since}{more()}')}\n")
+            out.file.write(f"{plain_lines(told(since))}\n")
             out.file.flush()
 
     thread = Thread(target=tell, daemon=True)

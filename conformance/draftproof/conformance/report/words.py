@@ -401,15 +401,8 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
             f"Unknown: only one case shows the fault clearly, and {len(first)} known faults behave "
             f"the same there: {_listed([each['fault'] for each in first])}."
         )
-        first = []
-    for number, each in enumerate(first[:_MATCHES]):
-        check = f": check {each['check']}" if each.get("check") else ""
-        like = "Looks like" if number == 0 else "or like"
-        yield f"{like} `{each['fault']}` (identical on {each['identical']} of {cases}){check}."
-        if seen := each.get("seen_in"):
-            yield f"Seen in {', '.join(map(_thread, seen[:_MATCHES]))}."
-    if (more := len(first) - _MATCHES) > 0:
-        yield f"{more} more known fault{'s are' if more > 1 else ' is'} identical on as many cases."
+    else:
+        yield from _alike(first, cases)
     if not matches:
         faults = f"{told['compared']} known fault{'s' if told['compared'] != 1 else ''}"
         yield f"Matches no known fault: differs from {faults} on {cases}."
@@ -418,6 +411,18 @@ def likely_cause(found: Mapping[str, Any]) -> Iterator[str]:
     if left := told["left_out"]:
         were = f"{len(left)} known fault{'s were' if len(left) > 1 else ' was'}"
         yield f"{were} not compared: {_listed(left)}."
+
+
+def _alike(first: Sequence[Mapping[str, Any]], cases: str) -> Iterator[str]:
+    """Yield the known faults that are identical on most cases, with what to check for each."""
+    for number, each in enumerate(first[:_MATCHES]):
+        check = f": check {each['check']}" if each.get("check") else ""
+        like = "Looks like" if number == 0 else "or like"
+        yield f"{like} `{each['fault']}` (identical on {each['identical']} of {cases}){check}."
+        if seen := each.get("seen_in"):
+            yield f"Seen in {', '.join(map(_thread, seen[:_MATCHES]))}."
+    if (more := len(first) - _MATCHES) > 0:
+        yield f"{more} more known fault{'s are' if more > 1 else ' is'} identical on as many cases."
 
 
 def _listed(faults: Sequence[str]) -> str:

@@ -204,7 +204,8 @@ def run(
     `UnknownCase`, `SearchUnavailable` and `WorkersFailed`.
     """
     program = program or load_program(campaign.name)
-    first = (work_of(campaign, program, workers) for _ in range(1))
+    # It calls the program for the first time, which may take long.
+    first = map(work_of, [campaign], [program], [workers])
     work: Work
     (work,) = progress(first, 1, f"{program.declared.name}, first call")
     work = replace(work, recall=recall)
