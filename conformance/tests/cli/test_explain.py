@@ -239,6 +239,7 @@ def test_the_script_runs_from_anywhere(
     monkeypatch.setattr(sys, "path", [*sys.path])
     monkeypatch.delitem(sys.modules, "beside", raising=False)
     (here / place).mkdir(parents=True, exist_ok=True)
+    (here / ".git").mkdir()
     monkeypatch.chdir(here / place)
     assert explained(certificate(BONUS), "--script", "shown.py").exit_code == 0
     assert json.dumps(str(here / "mine.py")) in Path("shown.py").read_text()
@@ -246,6 +247,22 @@ def test_the_script_runs_from_anywhere(
     monkeypatch.chdir(here / "other")
     runpy.run_path(str(here / place / "shown.py"))
     assert "(1, 0) 1.0 should be 0" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("root", ["project", "project/deep/deeper", None])
+def test_a_file_outside_the_repository_is_another_one(
+    here: Path, monkeypatch: pytest.MonkeyPatch, root: str | None
+) -> None:
+    """Without a repository, too, a file far above the certificate has only its name in common."""
+    (here / "mine.py").touch()
+    folder = here / "project/deep/deeper"
+    folder.mkdir(parents=True)
+    if root is not None:
+        (here / root / ".git").mkdir()
+    monkeypatch.chdir(folder)
+    assert explained(certificate(BONUS), "--script", "shown.py").exit_code == 0
+    assert "mine.py" in Path("shown.py").read_text()
+    assert str(here / "mine.py") not in Path("shown.py").read_text()
 
 
 def test_a_batch_is_explained() -> None:

@@ -104,13 +104,15 @@ def _trace(document: Mapping[str, Any]) -> None:
 def _from_anywhere(place: str, certificate: str) -> str:
     """Return the place of an adapter with an absolute path, if its file is found.
 
-    The search covers the current folder, the certificate's folder and all folders above it.
+    The search covers the current folder, the certificate's folder and the folders above it: all up
+    to the root of its repository, or one if it is in none.
     """
     name, _, attribute = place.rpartition(":")
     if not name.endswith(".py"):
         return place
-    beside = () if certificate == "-" else Path(certificate).resolve().parents
-    for folder in (Path.cwd(), *beside):
+    beside = [] if certificate == "-" else [*Path(certificate).resolve().parents]
+    roots = [depth for depth, folder in enumerate(beside) if (folder / ".git").exists()]
+    for folder in (Path.cwd(), *beside[: roots[0] + 1 if roots else 2]):
         if (file := folder / name).is_file():
             return f"{file.resolve()}:{attribute}"
     return place
