@@ -7,8 +7,9 @@ import torch
 from torch import Tensor
 
 from draftproof.conformance.cases import cases
+from draftproof.conformance.failure import likeness as likenesses
 from draftproof.conformance.failure.likeness import Likeness, likeness, likeness_to_json
-from draftproof.conformance.lanes.observe import observe
+from draftproof.conformance.lanes.observe import PROBE, observe
 from draftproof.conformance.museum.mutants import CONTROLS, EXHIBITS, MUTANTS, gates
 from draftproof.conformance.museum.mutants.verifiers import Block, Token, at
 from draftproof.conformance.protocol.adapter import Declaration, program_of
@@ -48,6 +49,22 @@ def test_an_exhibit_is_recognised_as_itself(name: str) -> None:
     assert name in best
     assert most == len(found.cases)
     assert len(best) == 1, f"{name} is told with its equals: {best}"
+
+
+@pytest.mark.parametrize(("most", "compared"), [(20_000, 2), (1, 1)])
+def test_a_fault_is_recognised_on_the_probe_lane(
+    monkeypatch: pytest.MonkeyPatch, most: int, compared: int
+) -> None:
+    """Cases of two vocabularies are probed apart: as many as there are runs for, or one."""
+    monkeypatch.setattr(likenesses, "MOST_PROBED", most)
+    program = program_of(EXHIBITS["corrects-from-target"].make())
+    chosen = [case for case in cases("standard") if case.id in ("generic.v2.l2", "zeros.draft")]
+    assert len({case.instance.vocabulary for case in chosen}) == len(chosen) == 2
+    findings = [each for case in chosen for each in judge(observe(program, case, lane=PROBE))]
+    found = likeness(program, findings, SUSPECTS, mode="standard")
+    assert found is not None
+    assert found.matches == {"corrects-from-target": compared}
+    assert len(found.cases) == compared
 
 
 def test_equals_are_told_together() -> None:

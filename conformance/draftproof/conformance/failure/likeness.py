@@ -13,6 +13,7 @@ then nothing that is identical to the verifier can be correct on it.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from itertools import accumulate, islice, product
@@ -21,6 +22,7 @@ from typing import Any, Protocol
 from draftproof.conformance.cases import Case, batches, cases
 from draftproof.conformance.cases.large import large
 from draftproof.conformance.cases.long import long
+from draftproof.conformance.failure.counterexample import Progress, silently
 from draftproof.conformance.failure.search import Tried
 from draftproof.conformance.lanes.exchange import Asked, Failure, Outcome, as_given
 from draftproof.conformance.lanes.observe import (
@@ -54,6 +56,9 @@ MOST_CASES = {"exact": 9, "probe": 3}
 
 MOST_REQUESTS = 60
 """Maximum number of requests of all cases; a request has the drafts of one path, or of a batch."""
+
+MOST_PROBED = 10_000
+"""Maximum number of runs of all cases on the probe lane, unless the first case needs more."""
 
 MOST_RUNS = 2_000
 """Maximum number of runs of suspects: about 3 s on one core."""
@@ -118,6 +123,7 @@ def likeness(
     *,
     mode: str,
     searched: Tried | None = None,
+    progress: Progress = silently,
 ) -> Likeness | None:
     """Return the suspects and confusions that have the laws of a failed verifier.
 
@@ -129,10 +135,7 @@ def likeness(
     if not chosen:
         return None
     lane = chosen[0].lane
-    try:
-        seen = _seen(program, chosen, lane)
-    except BLINDNESS:
-        return None
+    seen = _as_far_as_seen(program, chosen, lane, progress)
     clear = [each for each in seen if _is_clear(each, program.declared)]
     if not clear:
         return None
@@ -213,7 +216,11 @@ def _chosen(
             break
     few = list(islice(asked.values(), MOST_CASES[lane]))
     sums = accumulate(len(each.requests) for each in few)
-    return [each for each, sum_ in zip(few, sums, strict=True) if sum_ <= MOST_REQUESTS]
+    few = [each for each, sum_ in zip(few, sums, strict=True) if sum_ <= MOST_REQUESTS]
+    if lane == EXACT:
+        return few
+    runs = accumulate(own[each.id].runs if each.id in own else 0 for each in few)
+    return few[:1] + [each for each, sum_ in zip(few, runs, strict=True) if sum_ <= MOST_PROBED][1:]
 
 
 def _fails_clearly(finding: Finding) -> bool:
@@ -294,6 +301,20 @@ def _size(instance: Instance) -> int:
 
 
 # --- the laws ----------------------------------------------------------------------------------
+
+
+def _as_far_as_seen(
+    program: Program, chosen: Sequence[FailingCase], lane: str, progress: Progress
+) -> list[_Seen]:
+    """Return the laws of a program on the cases on which a lane can see it."""
+    # Requests share the calls of the probe lane, so they must have one vocabulary.
+    parts = [chosen] if lane == EXACT else [[case] for case in chosen]
+    names = [part[0].id for part in parts]
+    seen: list[_Seen] = []
+    for part in progress(parts, len(parts), "known faults", names):
+        with suppress(*BLINDNESS):
+            seen += _seen(program, part, lane)
+    return seen
 
 
 def _seen(program: Program, chosen: Sequence[FailingCase], lane: str) -> list[_Seen]:

@@ -446,7 +446,7 @@ def _of_shared_noise(decided: Iterable[Mapping[str, Any]]) -> str:
 _RACES_TWICE = "races noise that has already decided another race"
 """Words of the exact lane about an exponential race."""
 
-_NOTHING_TO_COMPARE = "Unknown: no failing case has a computed distribution to compare."
+_NOTHING_TO_COMPARE = "Unknown: no failing case has a computed distribution that could be compared."
 _NEXT_FOR_ENGINES = (
     "Its tokens do not show which step is wrong. Judge its verifier alone, whose distribution can "
     "be computed: `draftproof certify ENGINE`, or an adapter."

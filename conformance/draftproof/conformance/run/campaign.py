@@ -241,7 +241,7 @@ def run(
         kept(sought)
     if "counterexample" not in last:
         shown = _counterexample(campaign, program, records, progress)
-        kept({**shown, **_likeness(campaign, program, records, suspects)})
+        kept({**shown, **_likeness(campaign, program, records, suspects, progress)})
     if "footer" not in last:
         kept({"record": "footer", "records": len(records) + 1})
 
@@ -525,6 +525,7 @@ def _likeness(
     program: Program,
     records: Sequence[Record],
     suspects: Callable[[], Sequence[Suspect]] | None,
+    progress: Progress,
 ) -> Record:
     """Return the known faults that a failed verifier resembles, as far as it was compared."""
     decided = report([*records, {"record": "counterexample", "counterexample": None}])
@@ -535,7 +536,14 @@ def _likeness(
     if decided.search is not None and decided.search["failed"] is not None:
         searched = failed_instance(decided.search, decided.search["failed"]["requirement"])
     with untraced():
-        found = likeness(program, findings, suspects(), mode=campaign.mode, searched=searched)
+        found = likeness(
+            program,
+            findings,
+            suspects(),
+            mode=campaign.mode,
+            searched=searched,
+            progress=progress,
+        )
     return {} if found is None else {"likeness": likeness_to_json(found)}
 
 
