@@ -357,3 +357,6 @@ def test_one_function_is_taken_out_of_its_module(tmp_path: Path) -> None:
         function_of(found, "engine.big", "triple", {})
     with pytest.raises(Unavailable, match=r"1\.5 has no module engine\.bigger"):
         function_of(found, "engine.bigger", "double", {})
+    (tmp_path / "engine" / "big.py").write_text("def double(x:\n")
+    with pytest.raises(SyntaxError, match=r"\(big\.py, line 1\)"):
+        function_of(found, "engine.big", "double", {})

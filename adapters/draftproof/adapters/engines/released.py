@@ -269,7 +269,7 @@ def function_of(
     file = release.file_of(module)
     if file is None:
         raise Unavailable(f"{release.version} has no module {module}")
-    tree = ast.parse(file.read_bytes())
+    tree = ast.parse(file.read_bytes(), str(file))
     own = [each for each in tree.body if isinstance(each, ast.FunctionDef) and each.name == name]
     if not own:
         raise MovedOn(f"{module} has no function {name}, which this adapter calls")
