@@ -111,8 +111,8 @@ def _from_anywhere(place: str, certificate: str) -> str:
     if not name.endswith(".py"):
         return place
     beside = [] if certificate == "-" else [*Path(certificate).resolve().parents]
-    roots = [depth for depth, folder in enumerate(beside) if (folder / ".git").exists()]
-    for folder in (Path.cwd(), *beside[: roots[0] + 1 if roots else 2]):
+    root = next((depth for depth, folder in enumerate(beside) if (folder / ".git").exists()), 1)
+    for folder in (Path.cwd(), *beside[: root + 1]):
         if (file := folder / name).is_file():
             return f"{file.resolve()}:{attribute}"
     return place

@@ -307,7 +307,7 @@ def _as_far_as_seen(
     program: Program, chosen: Sequence[FailingCase], lane: str, progress: Progress
 ) -> list[_Seen]:
     """Return the laws of a program on the cases on which a lane can see it."""
-    # Requests share the calls of the probe lane, so they must have one vocabulary.
+    # Requests of several vocabularies share no calls of the probe lane, which takes far longer.
     parts = [chosen] if lane == EXACT else [[case] for case in chosen]
     names = [part[0].id for part in parts]
     seen: list[_Seen] = []
