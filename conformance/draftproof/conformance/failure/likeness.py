@@ -220,7 +220,9 @@ def _chosen(
     if lane == EXACT:
         return few
     runs = accumulate(own[each.id].runs if each.id in own else 0 for each in few)
-    return few[:1] + [each for each, sum_ in zip(few, runs, strict=True) if sum_ <= MOST_PROBED][1:]
+    return [
+        each for each, sum_ in zip(few, runs, strict=True) if each is few[0] or sum_ <= MOST_PROBED
+    ]
 
 
 def _fails_clearly(finding: Finding) -> bool:
